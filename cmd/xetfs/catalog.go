@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,22 +13,23 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog/repack"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
 // newCatalog returns the command that manages a catalog, with some commands of other files.
 func newCatalog(others ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "catalog check | sweep | sign | rebuild-symbols | repair-ref",
+		Use:   "catalog check | sweep | repack | sign | rebuild-symbols | repair-ref",
 		Short: "Check, clean, sign and repair a catalog",
-		Long: `Manages the names and versions in a store: checks them, removes unused data, signs versions, and
-rebuilds lost references.`,
+		Long: `Manages the names and versions in a store: checks them, removes and repacks data, signs versions,
+and rebuilds lost references.`,
 		Example: `  xetfs catalog check ./store
   xetfs catalog sweep --dry-run ./store`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newCheck(), newSweep(), newRebuildSymbols(), newRepairRef())
+	cmd.AddCommand(newCheck(), newSweep(), newRepack(), newRebuildSymbols(), newRepairRef())
 	cmd.AddCommand(others...)
 	return cmd
 }
@@ -124,7 +126,8 @@ object, what needs it, and what is wrong. Nothing is written. A symbol whose nam
 another, which hides it in mounts, is named, too, and no damage.
 
 The exit status is 0 if all is well, and 6 if something is damaged. It is 4 if nothing is damaged
-but something is missing or cannot be read.`,
+but something is missing or cannot be read. A line before the last one says how much of the xorbs is
+live, and whether a repack (xetfs catalog repack) is worth while.`,
 		Annotations: see("exit-status", "json"),
 		Example: `  xetfs catalog check ./store
   xetfs catalog check --data --json ./store | jq '.findings[].key'`,
@@ -178,7 +181,8 @@ time; the next sweep continues from there. With nothing to delete it does not wa
 Shards and xorbs that xetfs pack has stored, and that no version uses, are garbage to a sweep. The
 output has a line for each kind of object: live (needed), young (not needed, but within the time of
 grace), garbage, deleted. A last line counts the objects that only the time of grace protects, and
-names its end.`,
+names its end. With --dry-run another line says how much of the xorbs is live, and whether a repack
+(xetfs catalog repack) is worth while.`,
 		Annotations: see("versions", "json"),
 		Example: `  xetfs catalog sweep --dry-run ./store
   xetfs catalog sweep ./store`,
@@ -205,4 +209,93 @@ func runSweep(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, d
 		return err
 	}
 	return report.WriteSweep(cmd.OutOrStdout(), result, dryRun, asJSON)
+}
+
+// repackOptions are the flags of catalog repack.
+type repackOptions struct {
+	maxUnused      optional[ui.Share]
+	memory         optional[ui.ByteSize]
+	symbol         string
+	dryRun, asJSON bool
+}
+
+// newRepack returns the command that copies live data together.
+func newRepack() *cobra.Command {
+	var o repackOptions
+	cmd := &cobra.Command{
+		Use:   "repack STORE",
+		Short: "Copy live data together, so that sweeps free more",
+		Long: `Copies the live chunks of xorbs that are partly unused into new xorbs, and joins small xorbs and
+shards. All versions and snapshots then use the new objects. Their numbers, times and contents stay.
+The old objects are garbage for the next sweep after the time of grace; until then mounts that use
+them read on. xetfs catalog sweep --dry-run says when a repack is worth while.
+
+The output says first what is replaced and what a sweep will free. Publishers, sweeps and readers
+may continue. A repack may be interrupted at any time: every version stays readable, and the next
+run uses what was copied. A damaged xorb, and a file that cannot be proven, stay where they are.
+
+With --symbol, only data that versions of S use is replaced. Other symbols that share it move, too.`,
+		Annotations: see("versions", "json"),
+		Example: `  xetfs catalog repack --dry-run ./store
+  xetfs catalog repack ./store && xetfs catalog sweep ./store`,
+		Args: arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.symbol != "" {
+				if err := checkSymbol(o.symbol); err != nil {
+					return err
+				}
+			}
+			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
+				return o.run(ctx, cmd, w)
+			})
+		},
+	}
+	singleWriterFlag(cmd)
+	f := cmd.Flags()
+	o.maxUnused = newOptional("SHARE", "", ui.ParseShare)
+	f.Var(&o.maxUnused, "max-unused", "keep a xorb with at most this share unused (default 5%)")
+	f.StringVar(&o.symbol, "symbol", "", "replace only data of symbol `S`")
+	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
+	f.Var(&o.memory, "memory", "limit of memory, at least 160 MiB")
+	f.BoolVarP(&o.dryRun, "dry-run", "n", false, "only say what would be replaced")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON instead of text")
+	return cmd
+}
+
+// share returns the value of --max-unused.
+func (o *repackOptions) share() float64 {
+	if !o.maxUnused.given() {
+		return repack.DefaultMaxUnused
+	}
+	return float64(o.maxUnused.value)
+}
+
+func (o *repackOptions) run(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter) error {
+	log := noticeLogger(cmd)
+	progress := report.NewRepackProgress(cmd.ErrOrStderr())
+	var outErr error
+	planned := func(u *sweep.Usage, p *repack.Plan) {
+		progress.Clear()
+		if !o.asJSON {
+			_, err := fmt.Fprint(cmd.OutOrStdout(), report.RepackPlan(u, p))
+			outErr = cmp.Or(outErr, err)
+		}
+	}
+	result, err := repack.Run(ctx, w.Store, w.Writer, repack.Options{
+		MaxUnused: o.share(), Symbol: o.symbol, DryRun: o.dryRun,
+		Memory: stack.LimitMemory(int64(o.memory.value), log), Planned: planned, Progress: progress.Show, Logger: log,
+	})
+	progress.Clear()
+	switch {
+	case err != nil:
+		return err
+	case outErr != nil:
+		return outErr
+	case o.asJSON:
+		return report.WriteRepack(cmd.OutOrStdout(), result, o.dryRun)
+	case o.dryRun:
+		return nil
+	}
+	_, err = fmt.Fprint(cmd.OutOrStdout(), report.RepackResult(result))
+	return err
 }

@@ -125,7 +125,7 @@ func (r *run) cut(ctx context.Context) error {
 		return err
 	}
 	r.copied += size
-	r.o.Progress(Progress{Doing: "copy", Done: r.copied, Total: max(r.plan.Copy, r.copied)})
+	r.o.Progress(Progress{Doing: Copying, Done: r.copied, Total: max(r.plan.Copy, r.copied)})
 	r.groups = append(r.groups, g.Xorb)
 	if err := r.list(ctx, xorbInfo(&g.Info)); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (r *run) look(ctx context.Context, h page.Hash, parent *page.Page, row int)
 	}
 	r.looked[h] = touched
 	if len(r.looked)%64 == 0 {
-		r.o.Progress(Progress{Doing: "look", Done: int64(len(r.looked))})
+		r.o.Progress(Progress{Doing: Looking, Done: int64(len(r.looked))})
 	}
 	return touched, nil
 }

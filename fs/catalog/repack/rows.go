@@ -21,7 +21,7 @@ func (r *run) switchAll(ctx context.Context) error {
 	}
 	var failed error
 	for i, symbol := range symbols {
-		r.o.Progress(Progress{Doing: "switch", Done: int64(i), Total: int64(len(symbols))})
+		r.o.Progress(Progress{Doing: Switching, Done: int64(i), Total: int64(len(symbols))})
 		n, err := r.moves.Symbol(ctx, symbol, r.moveTree)
 		if errors.Is(err, iofs.ErrNotExist) {
 			continue

@@ -37,9 +37,16 @@ type Options struct {
 
 // Progress is how far a repack is.
 type Progress struct {
-	Doing       string // "look", "copy", "switch"
-	Done, Total int64  // bytes of chunks for "copy", else objects; Total 0: not known
+	Doing       string // Looking, Copying or Switching
+	Done, Total int64  // bytes of chunks for Copying, symbols for Switching, else objects; Total 0: not known
 }
+
+// The steps of a repack.
+const (
+	Looking   = "look"
+	Copying   = "copy"
+	Switching = "switch"
+)
 
 // A Report is what Run did.
 type Report struct {
@@ -79,7 +86,7 @@ func Run(ctx context.Context, s origin.WriteStore, w *writer.Writer, o Options) 
 	}
 	pages := w.Catalog().Pages()
 	report := new(Report)
-	told := func(p sweep.Progress) { o.Progress(Progress{Doing: "look", Done: p.Done}) }
+	told := func(p sweep.Progress) { o.Progress(Progress{Doing: Looking, Done: p.Done}) }
 	if report.Usage, err = sweep.Survey(ctx, s, pages, usageMemory(o.Memory), told); err != nil {
 		return report, err
 	}

@@ -111,9 +111,14 @@ func (f *Findings) Close(c sweep.CheckReport) error {
 		} {
 			f.doc.Field(field.name, field.n)
 		}
+		f.doc.Field("usage", usageField(c.Usage))
 		f.doc.Field("sound", c.Damaged+c.Missing == 0)
 		f.err = cmp.Or(f.err, f.doc.Close())
 	} else {
+		if c.Usage != nil {
+			_, err := fmt.Fprintln(f.w, usageLine(c.Usage))
+			f.err = cmp.Or(f.err, err)
+		}
 		_, err := fmt.Fprintln(f.w, checkSummary(c))
 		f.err = cmp.Or(f.err, err)
 	}

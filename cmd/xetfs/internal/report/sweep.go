@@ -92,6 +92,7 @@ func sweepJSON(w io.Writer, r sweep.Report, dryRun bool) error {
 	doc.Field("kinds", kinds)
 	doc.Field("waiting", countsDoc(r.Waiting))
 	doc.Field("waiting_until", waitingUntil(r))
+	doc.Field("usage", usageField(r.Usage))
 	doc.Field("strays", r.Strays)
 	return doc.Close()
 }
@@ -122,6 +123,9 @@ func sweepText(r sweep.Report) []byte {
 	if r.Waiting.Objects > 0 {
 		fmt.Fprintf(&b, "grace period: %s (%s) must wait, the last until %s; then sweep again\n",
 			ui.Plural(r.Waiting.Objects, "object"), ui.HumanSize(r.Waiting.Bytes), r.WaitingUntil.Local().Format(time.DateTime))
+	}
+	if r.Usage != nil {
+		fmt.Fprintln(&b, usageLine(r.Usage))
 	}
 	if r.Strays > 0 {
 		fmt.Fprintf(&b, "%s of unfinished writes removed\n", ui.Plural(int64(r.Strays), "file"))
