@@ -30,22 +30,24 @@ import (
 //	deleted   [from, to, seq]: numbers from ≤ n < to were deleted by that change; all
 //	          in strings; sorted, not overlapping. Seq 0 is "long ago"
 //	signs     of a sign: number of the version whose row has a new signature, in a string
+//	repacked  change of the last repack up to here, in a string; missing: none
 //	writer, message, labels   may be missing
 type Version struct {
-	Symbol  string
-	Kind    ChangeKind
-	Seq     uint64 // of this change
-	Number  uint64 // highest version so far
-	Time    time.Time
-	TxID    string
-	Parent  Key // "" for none
-	Rows    []Row
-	Next    Key // "" for none
-	Deleted []Interval
-	Signs   uint64 // of Sign
-	Writer  string
-	Message string
-	Labels  map[string]string
+	Symbol   string
+	Kind     ChangeKind
+	Seq      uint64 // of this change
+	Number   uint64 // highest version so far
+	Time     time.Time
+	TxID     string
+	Parent   Key // "" for none
+	Rows     []Row
+	Next     Key // "" for none
+	Deleted  []Interval
+	Signs    uint64 // of Sign
+	Repacked uint64 // change of the last repack up to this element; 0: none
+	Writer   string
+	Message  string
+	Labels   map[string]string
 }
 
 // A ChangeKind is what a change does.
@@ -68,21 +70,22 @@ func (k ChangeKind) String() string { return changeWords[k] }
 type Interval struct{ From, To, Seq uint64 }
 
 type versionWire struct {
-	Format  int               `json:"format"`
-	Kind    string            `json:"kind"`
-	Symbol  string            `json:"symbol"`
-	Seq     uint64            `json:"seq,string"`
-	Version uint64            `json:"version,string"`
-	TS      int64             `json:"ts,string"`
-	TxID    string            `json:"txid"`
-	Parent  *Key              `json:"parent"`
-	Rows    []rowWire         `json:"rows"`
-	Next    *Key              `json:"next"`
-	Deleted [][3]string       `json:"deleted"`
-	Signs   string            `json:"signs,omitempty"`
-	Writer  string            `json:"writer,omitempty"`
-	Message string            `json:"message,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Format   int               `json:"format"`
+	Kind     string            `json:"kind"`
+	Symbol   string            `json:"symbol"`
+	Seq      uint64            `json:"seq,string"`
+	Version  uint64            `json:"version,string"`
+	TS       int64             `json:"ts,string"`
+	TxID     string            `json:"txid"`
+	Parent   *Key              `json:"parent"`
+	Rows     []rowWire         `json:"rows"`
+	Next     *Key              `json:"next"`
+	Deleted  [][3]string       `json:"deleted"`
+	Signs    string            `json:"signs,omitempty"`
+	Repacked uint64            `json:"repacked,string,omitempty"`
+	Writer   string            `json:"writer,omitempty"`
+	Message  string            `json:"message,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
 }
 
 // DecodeVersion reads the Version of a key. Its bytes must have the hash that the key
@@ -125,7 +128,7 @@ func (v *Version) Deletion(number uint64) (Interval, bool) {
 func (v *Version) Follow(parent *Version, k Key, add *Row, deleted []uint64, block int) {
 	v.Parent, v.Next, v.Rows, v.Deleted = k, "", nil, nil
 	if parent != nil {
-		v.Next, v.Deleted = parent.Next, slices.Clone(parent.Deleted)
+		v.Next, v.Deleted, v.Repacked = parent.Next, slices.Clone(parent.Deleted), parent.Repacked
 	}
 	for _, n := range deleted {
 		v.Deleted = addDeleted(v.Deleted, n, v.Seq)
@@ -161,7 +164,7 @@ func signatureBytes(rows []Row) (n int) {
 // rows are all live ones from parent on to the element with that version, and next is what follows
 // there.
 func (v *Version) FollowSigned(parent *Version, k Key, signs uint64, rows []Row, next Key) {
-	v.Parent, v.Next, v.Rows, v.Deleted, v.Signs = k, next, rows, slices.Clone(parent.Deleted), signs
+	v.Parent, v.Next, v.Rows, v.Deleted, v.Signs, v.Repacked = k, next, rows, slices.Clone(parent.Deleted), signs, parent.Repacked
 }
 
 // Forget says of deletions up to the change seq only that they were long ago, which lets
@@ -214,6 +217,8 @@ func (v *Version) check() error {
 	switch first := len(v.Rows) > 0; {
 	case first && v.Rows[0].Number > v.Number:
 		return fmt.Errorf("row %d in version %d", v.Rows[0].Number, v.Number)
+	case v.Repacked > v.Seq, (v.Kind == Repack) != (v.Repacked == v.Seq && v.Seq > 0):
+		return fmt.Errorf("change %d is the last repack of change %d", v.Repacked, v.Seq)
 	case v.Kind == Repack && v.Next != "":
 		return errors.New("a repack with older rows behind it")
 	case v.Kind == Write && (!first || v.Rows[0].Number != v.Number || !v.Rows[0].Time.Equal(v.Time)):
@@ -268,7 +273,7 @@ func (v *Version) wire() any {
 		Format: format, Kind: v.Kind.String(), Symbol: v.Symbol, Seq: v.Seq, Version: v.Number,
 		TS: v.Time.UnixNano(), TxID: v.TxID, Parent: orNull(v.Parent), Next: orNull(v.Next),
 		Rows: make([]rowWire, 0, len(v.Rows)), Deleted: make([][3]string, 0, len(v.Deleted)),
-		Writer: v.Writer, Message: v.Message, Labels: maps.Clone(v.Labels),
+		Repacked: v.Repacked, Writer: v.Writer, Message: v.Message, Labels: maps.Clone(v.Labels),
 	}
 	if v.Kind == Sign {
 		w.Signs = fmt.Sprint(v.Signs)
@@ -316,6 +321,8 @@ func (v *Version) read(s *scanner) {
 			s.Array(func(int) { v.Deleted = append(v.Deleted, readInterval(s)) })
 		case "signs":
 			v.Signs = s.decimal()
+		case "repacked":
+			v.Repacked = s.decimal()
 		case "writer":
 			v.Writer = s.Text()
 		case "message":

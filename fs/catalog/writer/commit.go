@@ -176,7 +176,7 @@ func (w *Writer) element(ctx context.Context, st *state, c *change) (*names.Vers
 	}
 	v.Follow(st.head, parent, c.add, c.deleted, w.catalog.Settings().Block)
 	if v.Kind == names.Repack {
-		v.Rows, v.Next = c.moved, ""
+		v.Rows, v.Next, v.Repacked = c.moved, "", v.Seq
 	}
 	if v.Kind == names.Delete && len(v.Deleted) > manyIntervals { // the others add none
 		w.forget(ctx, v)

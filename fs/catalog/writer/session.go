@@ -82,6 +82,10 @@ func (s *Session) checkTexts() error {
 // live.
 func (s *Session) Head() *names.Row { return s.st.latest() }
 
+// Repacked reports whether the symbol was repacked. Places of files that are known from an
+// earlier publish may then be old.
+func (s *Session) Repacked() bool { return s.st.head != nil && s.st.head.Repacked > 0 }
+
 // Has reports whether a shard of an earlier publish exists and may be reused. It rescues
 // the shard from a sweep that is under way.
 func (s *Session) Has(ctx context.Context, h codec.Hash) (bool, error) {

@@ -171,10 +171,17 @@ func (r *reader) reuse(ctx context.Context, e *Entry) (bool, error) {
 	if k.Inline != nil {
 		e.Inline = k.Inline
 	} else {
-		if has, err := r.shards.has(ctx, k.ID.Shard); !has || err != nil {
+		id := k.ID
+		if r.o.Place != nil {
+			var err error
+			if id, err = r.o.Place(ctx, e.Path, id); err != nil {
+				return false, err
+			}
+		}
+		if has, err := r.shards.has(ctx, id.Shard); !has || err != nil {
 			return false, err
 		}
-		e.ID = k.ID
+		e.ID = id
 		if !noSHA {
 			e.SHA256 = k.SHA256
 		}

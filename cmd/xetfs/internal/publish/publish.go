@@ -217,6 +217,9 @@ func (p *publishRun) folder(ctx context.Context, res *Result) error {
 		if err := p.openKnown(ctx); err != nil {
 			return err
 		}
+		if err := p.findPlaces(ctx, s); err != nil {
+			return err
+		}
 		if err := p.openIngest(s.Known(p.known), s.Sink(p.o.Sink), s.Has); err != nil {
 			return err
 		}
@@ -271,6 +274,29 @@ func (p *publishRun) openKnown(ctx context.Context) (err error) {
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.o.StorePath, err)
+	}
+	return nil
+}
+
+// findPlaces makes the folder use the places of files in the newest tree, if the symbol was
+// repacked: the stat cache may have older ones.
+func (p *publishRun) findPlaces(ctx context.Context, s *writer.Session) error {
+	if !s.Repacked() || s.Head() == nil {
+		return nil
+	}
+	newest, err := p.o.Writer.Catalog().OpenRow(ctx, p.o.Symbol, *s.Head())
+	if err != nil {
+		return nil //nolint:nilerr // the publish replaces a damaged tree
+	}
+	p.o.Ingest.Place = func(ctx context.Context, path string, known codec.FileID) (codec.FileID, error) {
+		e, err := newest.Lookup(ctx, path)
+		if ctx.Err() != nil {
+			return known, ctx.Err()
+		}
+		if err == nil && e.ID.File == known.File {
+			return e.ID, nil
+		}
+		return known, nil //nolint:nilerr // as above
 	}
 	return nil
 }
