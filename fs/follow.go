@@ -129,8 +129,12 @@ func (fo *follower) open(ctx context.Context, symbol string, row names.Row) (cat
 func (fo *follower) switchTo(ctx, stop context.Context, v *volume, t catalog.Tree) {
 	old, now := fo.swapTree(v, t)
 	defer v.switching.Store(false)
-	fo.log.Info("switched to another version", "event", "version_switched", "symbol", v.symbol,
-		"from", old.row.Number, "to", now.row.Number, "published", now.row.Time)
+	if now.row.Number == old.row.Number {
+		fo.log.Debug("the data of the version has other places", "symbol", v.symbol, "version", now.row.Number)
+	} else {
+		fo.log.Info("switched to another version", "event", "version_switched", "symbol", v.symbol,
+			"from", old.row.Number, "to", now.row.Number, "published", now.row.Time)
+	}
 	if now.row.Number < old.row.Number {
 		fo.log.Warn("the mounted version was deleted", "event", "version_deleted", "symbol", v.symbol,
 			"version", old.row.Number, "published", old.row.Time)
