@@ -1,0 +1,215 @@
+package repack_test
+
+import (
+	"context"
+	"maps"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog/repack"
+	"github.com/xetfs/xetfs/fs/catalog/sweep"
+)
+
+// A hooked store calls a function before one change of a key with some prefix.
+type hooked struct {
+	origin.WriteStore
+	prefix string
+	before func() // nil: it was called
+}
+
+func (h *hooked) run(k names.Key) {
+	if before := h.before; before != nil && len(k) > len(h.prefix) && string(k[:len(h.prefix)]) == h.prefix {
+		h.before = nil
+		before()
+	}
+}
+
+func (h *hooked) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	h.run(k)
+	return h.WriteStore.PutIfAbsent(ctx, k, value)
+}
+
+func (h *hooked) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+	h.run(k)
+	return h.WriteStore.PutIfMatch(ctx, k, value, tag)
+}
+
+// A publish, deletion or snapshot beside a repack happens, at each step of the repack.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for _, prefix := range []string{names.XorbPrefix, names.ShardPrefix, names.PagePrefix, names.VersionPrefix, names.RefPrefix, names.SnapshotPrefix} {
+		for name, change := range map[string]func(s *shop) error{
+			"publish": func(s *shop) error {
+				tree := changing(12, 3000, 12) // as the newest version, and one file more
+				tree["late"] = noise(99, 3000)
+				_, _, err := publish(s.writer(s.store), s.store, "m", tree)
+				return err
+			},
+			"new symbol": func(s *shop) error {
+				_, _, err := publish(s.writer(s.store), s.store, "new", changing(12, 3000, 9))
+				return err
+			},
+			"delete": func(s *shop) error { return s.writer(s.store).Delete(ctx, "m", 3) },
+			"snapshot": func(s *shop) error {
+				_, err := s.writer(s.store).Snapshot(ctx, "late", "", map[string]names.AsOf{"m": {}}, true)
+				return err
+			},
+		} {
+			t.Run(name+" before "+prefix, func(t *testing.T) {
+				s := newShop(t)
+				s.fill()
+				var want map[string]string
+				h := &hooked{WriteStore: s.store, prefix: prefix}
+				h.before = func() {
+					if err := change(s); err != nil {
+						t.Error(err)
+					}
+					want = view(t, s.store)
+				}
+				if _, err := s.repackOver(h, eager); err != nil {
+					t.Fatal(err)
+				}
+				equalViews(t, "after the repack", view(t, s.store), want)
+				s.sweepNow()
+				equalViews(t, "after a sweep", view(t, s.store), want)
+				s.repack(eager)
+				s.sweep()
+				equalViews(t, "after another repack and sweep", view(t, s.store), want)
+				s.check()
+			})
+		}
+	}
+}
+
+// A publish that began before a repack and ends after it.
+func TestPublishAround(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.fill()
+	want := view(t, s.store)
+	h := &hooked{WriteStore: s.store, prefix: names.VersionPrefix}
+	h.before = func() { s.repack(eager) }
+	tree := changing(12, 3000, 12)
+	tree["late"] = noise(99, 3000)
+	row, _, err := publish(s.writer(h), h, "m", tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sweepNow()
+	s.sweep()
+	got := view(t, s.store)
+	if row.Number != 5 || len(got) != len(want)+1 {
+		t.Errorf("version %d, and a reader sees %v", row.Number, got)
+	}
+	s.check()
+}
+
+// A tree that was opened before a repack can be read until the time of grace is over, also from
+// a snapshot whose version was deleted long ago. Then its objects are gone.
+func TestOldTree(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.fill()
+	w := s.writer(s.store)
+	ctx := context.Background()
+	old := map[string]names.Row{}
+	var err error
+	if old["latest"], err = w.Catalog().Latest(ctx, "m"); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := w.Catalog().Snapshot(ctx, "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(old, snap.Rows)
+	sums := map[string]string{}
+	for name, row := range old {
+		sums[name] = readTree(t, s.store, row)
+	}
+	s.repack(eager)
+	s.sweepNow()
+	for name, row := range old {
+		if got := readTree(t, s.store, row); got != sums[name] {
+			t.Errorf("%s: %s, want %s", name, got, sums[name])
+		}
+	}
+	s.sweep()
+	for name, row := range old {
+		if _, err := s.store.Size(ctx, names.PageKey(row.Root)); err == nil {
+			t.Errorf("%s: the old tree stays", name)
+		}
+	}
+}
+
+// With a symbol, only its data is replaced. What another symbol shares moves, too.
+func TestSymbol(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.fill()
+	want := view(t, s.store)
+	o := eager
+	o.Symbol = "other/one"
+	r := s.repack(o)
+	all := repack.NewPlan(r.Usage, o.MaxUnused, nil)
+	if len(r.Plan.Xorbs) == 0 || len(r.Plan.Xorbs) >= len(all.Xorbs) {
+		t.Errorf("%d xorbs are replaced, of all %d", len(r.Plan.Xorbs), len(all.Xorbs))
+	}
+	s.sweep()
+	equalViews(t, "after the sweep", view(t, s.store), want)
+	s.check()
+}
+
+// A damaged xorb stays, with the rest of the plan done.
+func TestDamagedXorb(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.fill()
+	r := s.repack(repack.Options{MaxUnused: 0.05, DryRun: true})
+	var bad names.Key
+	for x := range r.Plan.Xorbs {
+		if k := names.XorbKey(x); r.Usage.Xorbs[x].Used == r.Usage.Xorbs[x].Packed && (bad == "" || k < bad) {
+			bad = k
+		}
+	}
+	value, tag, err := s.store.Get(context.Background(), bad, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 8; i < 3000 && i < len(value); i++ {
+		value[i] ^= 1
+	}
+	if _, err := s.store.PutIfMatch(context.Background(), bad, value, tag); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.repack(eager); r.Xorbs.Objects == 0 {
+		t.Error("nothing is copied")
+	}
+	if _, err := s.store.Size(context.Background(), bad); err != nil {
+		t.Error(err)
+	}
+	n := 0
+	_, err = sweep.Check(context.Background(), s.store, origin.Pages(s.store), sweep.CheckOptions{
+		Data: true, Found: func(sweep.Finding) { n++ },
+	})
+	if err != nil || n != 1 {
+		t.Errorf("%v, and %d findings, want that of the xorb", err, n)
+	}
+}
+
+// A small memory is refused with a sentence.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.fill()
+	o := eager
+	o.Memory = repack.MinMemory
+	if _, err := s.repackOver(s.store, o); err == nil {
+		t.Error("everything fits into no memory")
+	}
+	o.Memory += 1 << 20
+	if _, err := s.repackOver(s.store, o); err != nil {
+		t.Error(err)
+	}
+}
