@@ -106,8 +106,8 @@ func TestPublishAround(t *testing.T) {
 	s.check()
 }
 
-// A tree that was opened before a repack can be read until the time of grace is over, also from
-// a snapshot whose version was deleted long ago. Then its objects are gone.
+// A tree that was opened before a repack can be read until the time of grace is over. Then its
+// objects are gone. The same holds for a snapshot of a deleted version.
 func TestOldTree(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -143,7 +143,7 @@ func TestOldTree(t *testing.T) {
 	}
 }
 
-// With a symbol, only its data is replaced. What another symbol shares moves, too.
+// With a symbol, only its data is replaced. Another symbol that shares some of it moves, too.
 func TestSymbol(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

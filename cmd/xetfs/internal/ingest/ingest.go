@@ -33,8 +33,8 @@ type Options struct {
 	Update   *statcache.Update // receives all files that are not racy
 	HasShard func(ctx context.Context, shard codec.Hash) (bool, error)
 
-	// Place returns the place of a file of Known in the newest tree, or the known place if the
-	// tree has another file at the path. nil: the known place is that of the newest tree.
+	// Place returns the place of a file of Known in the newest tree. If the tree has another file
+	// at the path, it returns the known place. nil: the known places are those of the tree.
 	Place func(ctx context.Context, path string, known codec.FileID) (codec.FileID, error)
 
 	Sink        pack.Sink

@@ -278,8 +278,8 @@ func (p *publishRun) openKnown(ctx context.Context) (err error) {
 	return nil
 }
 
-// findPlaces makes the folder use the places of files in the newest tree, if the symbol was
-// repacked: the stat cache may have older ones.
+// findPlaces makes the folder use the places of files in the newest tree after a repack. The stat
+// cache may have older ones.
 func (p *publishRun) findPlaces(ctx context.Context, s *writer.Session) error {
 	if !s.Repacked() || s.Head() == nil {
 		return nil
