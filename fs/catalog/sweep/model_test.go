@@ -23,6 +23,7 @@ import (
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog/repack"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
@@ -209,7 +210,10 @@ func (m *model) change(p *process, s origin.WriteStore) (string, error) {
 		return "open", err
 	}
 	symbol := symbols[p.roll(len(symbols))]
-	switch roll := p.roll(20); {
+	switch roll := p.roll(23); {
+	case roll >= 20:
+		_, err := repack.Run(ctx, s, pub, repack.Options{MaxUnused: 0.05})
+		return "repack", err
 	case roll < 8:
 		row, err := publish(ctx, pub, s, symbol, m.files(p), m.index(p, s))
 		m.keep(symbol, row, err)

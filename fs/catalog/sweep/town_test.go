@@ -260,16 +260,30 @@ func (in *inspector) symbol(k names.Key) {
 			}
 		}
 	}
-	for _, v := range chain {
-		if v.Kind == names.Delete {
-			continue
+	first := map[uint64]bool{}
+	for i, v := range chain {
+		for _, row := range v.Rows {
+			if d, gone := chain[0].Deletion(row.Number); gone && in.now.Sub(when[d.Seq]) >= in.grace {
+				continue
+			}
+			if first[row.Number] && !in.young(chain[:i], when) {
+				continue // a repack replaced the row long ago, if it is another one
+			}
+			first[row.Number] = true
+			in.page(row.Root, fmt.Sprintf("%s@%d", ref.Symbol, row.Number))
 		}
-		row := v.Rows[0]
-		if d, gone := chain[0].Deletion(row.Number); gone && in.now.Sub(when[d.Seq]) >= in.grace {
-			continue
-		}
-		in.page(row.Root, fmt.Sprintf("%s@%d", ref.Symbol, row.Number))
 	}
+}
+
+// young reports whether the last repack among some changes, the oldest one last, is younger than
+// the time of grace.
+func (in *inspector) young(younger []*names.Version, when map[uint64]time.Time) bool {
+	for _, v := range slices.Backward(younger) {
+		if v.Kind == names.Repack {
+			return in.now.Sub(when[v.Seq]) < in.grace
+		}
+	}
+	return false
 }
 
 func (in *inspector) page(h page.Hash, of string) {
