@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 		"cache", "cache/disk", "cache/flight", "cache/lru", "cache/origin", "cache/recent"},
 
 	"fs/catalog/tree":      {"codec", "codec/page"},
-	"fs/catalog":           {"codec", "codec/names", "codec/page", "cache/lru", "cache/origin", "fs/catalog/tree"},
+	"fs/catalog":           {"codec", "codec/names", "codec/page", "cache/flight", "cache/lru", "cache/origin", "fs/catalog/tree"},
 	"fs/catalog/bare":      {"codec", "codec/names", "codec/page", "codec/shard", "cache/origin", "fs/catalog"},
 	"fs/catalog/writer":    append(below("codec"), "cache/origin", "fs/catalog", "fs/catalog/tree"),
 	"fs/catalog/signature": {"codec/names", "codec/page", "cache/lru", "fs/catalog"},

@@ -182,37 +182,3 @@ func (c *StoreCatalog) yieldDeleted(ctx context.Context, head *names.Version, k 
 	}
 	return true
 }
-
-// A pinnedTree is a tree that its identity proves. The places of its files are unproven.
-type pinnedTree struct{ storedTree }
-
-// hint marks the place of a file as unproven.
-func hint(e *page.Entry) { e.ID.Hint = !e.ID.Shard.IsZero() }
-
-// Lookup implements Tree.
-func (t pinnedTree) Lookup(ctx context.Context, path string) (page.Entry, error) {
-	e, err := t.storedTree.Lookup(ctx, path)
-	hint(&e)
-	return e, err
-}
-
-// List implements Tree.
-func (t pinnedTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
-	return hinted(t.storedTree.List(ctx, dir, after))
-}
-
-// All implements Tree.
-func (t pinnedTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry, error] {
-	return hinted(t.storedTree.All(ctx, dir))
-}
-
-func hinted(entries iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] {
-	return func(yield func(page.Entry, error) bool) {
-		for e, err := range entries {
-			hint(&e)
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
-}

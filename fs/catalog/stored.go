@@ -12,7 +12,6 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/catalog/tree"
 )
 
 // A VersionedCatalog is a Catalog whose symbols have a history.
@@ -128,38 +127,6 @@ func (c *StoreCatalog) Open(ctx context.Context, symbol string, at names.AsOf) (
 	}
 	return c.OpenRow(ctx, symbol, row)
 }
-
-// OpenRow implements Versioned. OpenRow fills in the totals of a row that has only a Root.
-func (c *StoreCatalog) OpenRow(ctx context.Context, symbol string, row names.Row) (Tree, error) {
-	t, err := tree.Open(ctx, c.pages, row.Tree())
-	if err != nil {
-		return nil, fmt.Errorf("%s: index of version %d: %w", symbol, row.Number, err)
-	}
-	entries, size := t.Totals()
-	if row.Entries == 0 && row.Bytes == 0 {
-		row.Entries, row.Bytes = entries, size
-	}
-	if row.Entries != entries || row.Bytes != size {
-		return nil, fmt.Errorf("%s: version %d: %w", symbol, row.Number, codec.Corrupt(
-			"index", 0, "%d entries with %d bytes, the version says %d and %d", entries, size, row.Entries, row.Bytes))
-	}
-	if row.Pinned {
-		return pinnedTree{storedTree{t, row}}, nil
-	}
-	return storedTree{t, row}, nil
-}
-
-// A storedTree is a tree with its version.
-type storedTree struct {
-	*tree.Tree
-	row names.Row
-}
-
-// Version implements Tree.
-func (t storedTree) Version() names.Row { return t.row }
-
-// OneInode implements Tree. Entries have modes and times of their own.
-func (t storedTree) OneInode() bool { return false }
 
 // Changes implements Versioned.
 func (c *StoreCatalog) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
