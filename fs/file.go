@@ -94,10 +94,11 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		req = newRequest(req.interrupted, req.thread, f.limit)
 		defer req.end()
 	}
-	if h.reader, err = f.openReader(req, &e); err != nil {
+	if h.reader, err = f.openMovable(req, from, &e); err != nil {
 		f.closeBacking(h)
 		return nil, f.failed("open", from, &e, ino, err)
 	}
+	h.id = e.ID
 	return h, fuse.OK
 }
 

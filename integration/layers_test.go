@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"fs/fusemount":         {},
 	"fs/sequence":          {"codec", "codec/page", "cache/flight", "cache/lru"},
 	"fs/meter":             {"cache/histogram"},
-	"fs": {"codec", "codec/names", "codec/page", "cache/logdedup", "cache/lru", "cache/origin", "cache/recent", "reconstruct",
+	"fs": {"codec", "codec/names", "codec/page", "cache/flight", "cache/logdedup", "cache/lru", "cache/origin", "cache/recent", "reconstruct",
 		"fs/catalog", "fs/catalog/bare", "fs/fusemount", "fs/meter", "fs/sequence"},
 	"fs/fstest": {},
 

@@ -15,7 +15,7 @@ import (
 // A Published is what `xetfs publish --json` prints.
 type Published struct {
 	Version        *uint64 // nil in a dry run
-	Root           string
+	Root           string  // identity
 	Published      bool
 	Entries        int64
 	FolderEntries  int64 `json:"folder_entries"`
