@@ -13,8 +13,8 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/repack"
 )
 
-// A tree that is open during a repack and a sweep continues at its new place. That holds for a lookup,
-// for the middle of a list, and for an open by an old row. Its files have the new places.
+// A tree that is open during a repack and a sweep continues at its new place. So do a list that is
+// being read, and an open by an old row.
 func TestMovedTree(t *testing.T) {
 	t.Parallel()
 	for _, pinned := range []bool{false, true} {
