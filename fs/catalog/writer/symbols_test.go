@@ -41,9 +41,8 @@ func liveSymbols(t testing.TB, s origin.Store) []string {
 	return slices.Sorted(maps.Keys(newestVersions(t, s)))
 }
 
-// notListed returns symbols that were live all the time while the list was read and are not in it,
-// or the list if it names a symbol twice. A symbol whose newest version changed meanwhile may have
-// been deleted for a moment.
+// notListed returns the symbols that the list lacks, or the whole list if it names a symbol twice. A
+// symbol counts if its newest version is the same before and after: it was live all the time.
 func notListed(t testing.TB, s origin.Store) []string {
 	t.Helper()
 	before := newestVersions(t, s)
