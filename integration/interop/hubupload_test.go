@@ -19,7 +19,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
@@ -226,6 +231,72 @@ func TestHubRefused(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, got.Errors[what], want)
 		}
 		t.Logf("%s: %s", what, got.Errors[what])
+	}
+}
+
+// sweptStore makes a store whose sweeps wait for seconds instead of days.
+func sweptStore(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "store")
+	store, err := dir.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	settings := names.DefaultSettings("", time.Time{})
+	settings.Window, settings.Grace = 2*time.Second, 3*time.Second
+	if _, err := writer.Open(t.Context(), store, origin.Pages(store), writer.Options{Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// Clients upload to a store that is repacked and swept between and beside the uploads. No file is
+// lost, commits keep their names, and a repository can be changed and downloaded as before.
+func TestHubRepacked(t *testing.T) {
+	folder := uploadTree(t, 100)
+	store := sweptStore(t)
+	target, _ := startServe(t, nil, "--writable", "--cache-dir=off", store)
+	w := &writable{recordHub(t, folder, target), store}
+	newest := need(t, hubEnv)
+	first := w.upload(t, newest, map[string]any{"do": "folder", "repo": "org/kept", "folder": folder}).Commit
+	w.upload(t, newest, map[string]any{"do": "folder", "repo": "org/model", "folder": folder})
+	const rounds, count = 2, 4
+	for round := range rounds {
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			w.upload(t, newest, map[string]any{"do": "commits", "repo": "org/model", "name": fmt.Sprint("c", round), "count": count})
+		})
+		wg.Go(func() { w.uploadJS(t, fmt.Sprint("org/js", round), folder, true) })
+		for range 5 {
+			xetfs(t, "catalog", "repack", "--max-unused=0%", store)
+			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		}
+		wg.Wait()
+		xetfs(t, "catalog", "repack", "--max-unused=0%", store)
+		time.Sleep(4 * time.Second) // the time of grace
+		xetfs(t, "catalog", "sweep", store)
+		w.isSound(t)
+		var s snapshot
+		hubPython(t, newest, w.env(t.TempDir()), map[string]any{"do": "snapshot", "repo": "org/kept", "revision": first}, &s)
+		w.isTree(t, s.Path)
+		to := t.TempDir()
+		xetfs(t, "get", store, fmt.Sprint("org/js", round), to)
+		w.isTree(t, to)
+	}
+	to := t.TempDir()
+	xetfs(t, "get", store, "org/model", to)
+	got := filesOf(t, to)
+	for round := range rounds {
+		for i := range count {
+			name := fmt.Sprintf("c%d/%d", round, i)
+			if got[name] != strings.Repeat(fmt.Sprintf("c%d %d\n", round, i), 100) {
+				t.Errorf("%s differs", name)
+			}
+		}
+	}
+	if history := string(xetfs(t, "history", store, "org/model")); !strings.Contains(history, " repacks ") {
+		t.Errorf("no repack in the history:\n%s", history)
 	}
 }
 
