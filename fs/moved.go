@@ -66,14 +66,22 @@ func (m *movableReader) ReadAt(ctx context.Context, p []byte, off int64) (int, e
 	r := m.now.Load()
 	n, err := r.ReadAt(ctx, p, off)
 	for errors.Is(err, origin.ErrNotFound) {
-		next, moveErr := m.moves.Do(ctx, r, func(ctx context.Context) (*placedReader, error) { return m.next(ctx, r) })
-		if moveErr != nil || next == nil {
+		if r = m.after(ctx, r); r == nil {
 			break
 		}
-		r = next
 		n, err = r.ReadAt(ctx, p, off)
 	}
 	return n, err
+}
+
+// after returns the reader that takes the place of old; nil: no other place. Concurrent reads share the
+// search.
+func (m *movableReader) after(ctx context.Context, old *placedReader) *placedReader {
+	next, err := m.moves.Do(ctx, old, func(ctx context.Context) (*placedReader, error) { return m.next(ctx, old) })
+	if err != nil {
+		return nil
+	}
+	return next
 }
 
 // next returns the reader that takes the place of old; nil: the file has no other place.
