@@ -7,7 +7,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,6 +75,8 @@ func TestRepackMounts(t *testing.T) {
 	first := publish(0)
 	xetfs("snapshot", "create", store, "first", "m")
 	remote := harness.ServeRemote(t, store).URL
+	tls := newTLSServer(t)
+	secure := tls.start(t, "", proxyTo(strings.TrimSuffix(remote, "/")))
 	var newest atomic.Int64 // the last version that may be visible
 	ctx, stop := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
@@ -84,13 +88,13 @@ func TestRepackMounts(t *testing.T) {
 		moves  bool
 	}{
 		{"follows a folder", "", store, []string{"--symbol=m", "--follow=200ms", "--cache-dir=off"}, true},
-		{"follows a server", "m", remote, []string{"--follow=200ms"}, true},
-		{"a version of a server", "", remote, []string{"--symbol=m@1", "--cache-dir=off"}, false},
+		{"follows a server", "m", secure, []string{"--follow=200ms"}, true},
+		{"a version of a server", "", secure, []string{"--symbol=m@1", "--cache-dir=off"}, false},
 		{"an identity of a server", "", remote, []string{"--symbol=m@ver:" + first.Root}, false},
 		{"a snapshot of a folder", "m", store, []string{"--snapshot=first", "--cache-dir=off"}, false},
 		{"a snapshot of a server", "m", remote, []string{"--snapshot=first"}, false},
 	} {
-		m := harness.MountSource(t, tt.source, append(tt.flags, "--memory=16MiB")...)
+		m := mountTrusting(t, tls.authority, tt.source, append(tt.flags, "--memory=16MiB")...)
 		r := &repackReader{t: t, name: tt.name, root: m.Path(tt.in), last: func() int { return 0 }}
 		if tt.moves {
 			r.last = func() int { return int(newest.Load()) }
@@ -115,6 +119,19 @@ func TestRepackMounts(t *testing.T) {
 		last.whole(i)
 	}
 	xetfs("catalog", "check", "--data", store)
+}
+
+// mountTrusting mounts a source. It trusts the servers of a test authority.
+func mountTrusting(t *testing.T, authority, source string, flags ...string) *harness.Mount {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(harness.Program(t), harness.MountArgs(source, dir, flags...)...)
+	cmd.Env = []string{"SSL_CERT_FILE=" + authority}
+	m := harness.StartCommand(t, cmd, source, dir)
+	if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
+		t.Fatalf("%s was not mounted:\n%s", source, m.Log)
+	}
+	return m
 }
 
 // A repackReader reads files of one tree of a mount.
