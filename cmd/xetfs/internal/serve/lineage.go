@@ -219,6 +219,9 @@ func (l *lineage) add(d *names.Version) {
 
 // addMoved adds the rows of an older repack.
 func (l *lineage) addMoved(rows map[uint64]names.Row) {
+	if len(rows) == 0 {
+		return
+	}
 	all := maps.Clone(rows)
 	maps.Copy(all, l.moved)
 	l.moved = all
