@@ -35,8 +35,10 @@ func MaxObject(k names.Key) int64 {
 	switch p.Kind {
 	case names.PageKind:
 		return page.MaxSize
-	case names.RefKind, names.VersionKind, names.SettingsKind:
+	case names.RefKind, names.SettingsKind:
 		return names.MaxDocument
+	case names.VersionKind:
+		return names.MaxVersion
 	case names.ShardKind, names.XorbKind:
 		return maxData
 	}

@@ -17,6 +17,7 @@ import (
 // Limits of encoded documents in bytes. A reader asks a store for no more.
 const (
 	MaxDocument     = 4 << 20
+	MaxVersion      = 16 << 20 // a repack lists all live versions of a symbol, with their signatures
 	MaxLongDocument = 64 << 20 // Snapshot, Sweep, symbol list, sweep list
 )
 

@@ -263,9 +263,9 @@ func TestF48Limit(t *testing.T) {
 		}
 	}
 	long := someVersion()
-	long.Message = strings.Repeat("x", MaxDocument)
+	long.Message = strings.Repeat("x", MaxVersion)
 	if _, err := Encode(long); err == nil {
-		t.Error("a version of over 4 MiB was encoded")
+		t.Error("a version of over 16 MiB was encoded")
 	}
 }
 

@@ -202,7 +202,7 @@ func merge(list []Interval) []Interval {
 }
 
 func (v *Version) what() string { return "ver" }
-func (v *Version) limit() int   { return MaxDocument }
+func (v *Version) limit() int   { return MaxVersion }
 
 func (v *Version) check() error {
 	for _, err := range []error{

@@ -97,6 +97,25 @@ func TestFollowSignatures(t *testing.T) {
 	}
 }
 
+// A repack lists ten thousand versions, also if each has a signature by an RSA key of 3,072 bits.
+func TestRepackOfManyVersions(t *testing.T) {
+	const versions, signatureBytes = 10_000, 1160
+	v := &Version{Symbol: "m", Kind: Repack, Seq: 20_000, Repacked: 20_000, Number: versions - 1, Time: noon, TxID: txid}
+	for n := uint64(versions); n > 0; n-- {
+		v.Rows = append(v.Rows, Row{
+			Number: n - 1, Time: noon.Add(time.Duration(n)), Root: bytes32(), Identity: identity(),
+			Entries: 1 << 30, Bytes: 1 << 45, Sig: strings.Repeat("A", signatureBytes),
+		})
+	}
+	b, err := Encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Decode(b, new(Version)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestIntervals(t *testing.T) {
 	type deletion struct{ n, seq uint64 }
 	tests := []struct {
