@@ -26,6 +26,6 @@
 // # Memory
 //
 // The usage of the store is in memory (sweep.Usage). One xorb of 64 MiB, four requests of 8 MiB,
-// one shard, and 32 MiB of xorb infos add to it. A live file of a replaced shard takes 60 bytes.
+// one shard, and 32 MiB of xorb infos add to it. A live file of a replaced shard takes 150 bytes.
 // A chunk of a replaced xorb takes 8 bytes, and a page of the trees 50.
 package repack

@@ -70,6 +70,9 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("killed at call %d: a reader sees\n%v\nwant\n%v", n, got, want)
 		}
 		s.repack(eager)
+		if r := s.repack(repack.Options{MaxUnused: eager.MaxUnused, DryRun: true}); !r.Plan.IsEmpty() {
+			t.Errorf("killed at call %d: a third run replaces %+v and %+v, with %d bytes unused", n, r.Plan.Replaced, r.Plan.Lists, r.Usage.UnusedBytes())
+		}
 		s.sweep()
 		s.sweep()
 		if got := view(t, s.store); !maps.Equal(got, want) {

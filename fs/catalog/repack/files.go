@@ -29,6 +29,10 @@ type moving struct {
 	to   *oldFile
 }
 
+// A twin is a file that another replaced shard has, too. It gets the place of the first one, so that
+// its chunks are not copied twice.
+type twin struct{ first, to *oldFile }
+
 // A waitingFile is a file whose last chunk is in a group that is not stored.
 type waitingFile struct {
 	moving
@@ -55,7 +59,13 @@ func (r *run) copyAll(ctx context.Context) error {
 	if err := r.cut(ctx); err != nil {
 		return err
 	}
-	return r.storeShard(ctx)
+	if err := r.storeShard(ctx); err != nil {
+		return err
+	}
+	for _, t := range r.twins {
+		t.to.shard, t.to.to = t.first.shard, t.first.to
+	}
+	return nil
 }
 
 // copyShard moves the live files of one shard.
@@ -117,6 +127,10 @@ func (r *run) moveFile(ctx context.Context, f *shard.FileInfo, to *oldFile) erro
 	if f.File.Word(0) != to.word {
 		return codec.Corrupt("file info block", f.Block, "it is of file %s, not that of the tree", f.File)
 	}
+	if first := r.first[f.File]; first != nil {
+		r.twins = append(r.twins, twin{first, to})
+		return nil
+	}
 	if err := r.prove(ctx, f); err != nil {
 		return err
 	}
@@ -142,6 +156,7 @@ func (r *run) moveFile(ctx context.Context, f *shard.FileInfo, to *oldFile) erro
 	for i := range w.terms {
 		w.group = max(w.group, w.terms[i].group)
 	}
+	r.first[f.File] = to
 	if int(w.group) <= len(r.groups) {
 		return r.describe(ctx, &w)
 	}

@@ -30,8 +30,8 @@ type oldFile struct {
 // blockUnit is the unit of the offset of a block.
 const blockUnit = 48
 
-// fileBytes is about what an oldFile takes, with its place in a map.
-const fileBytes = 60
+// fileBytes is about what an oldFile takes, with its places in two maps.
+const fileBytes = 150
 
 // lookAll walks all live trees.
 func (r *run) lookAll(ctx context.Context) error {

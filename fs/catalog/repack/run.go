@@ -96,6 +96,7 @@ func Run(ctx context.Context, s origin.WriteStore, w *writer.Writer, o Options) 
 			sink: moves.Sink(origin.Sink(s)), infos: lru.New[codec.Hash, *xorb.Info](infoBytes, nil),
 			looked: map[page.Hash]bool{}, roots: map[page.Hash]page.Hash{},
 			shards: map[codec.Hash]*oldShard{}, listed: map[codec.Hash]bool{}, moved: map[codec.Hash][]place{},
+			first: map[codec.Hash]*oldFile{},
 		}
 		err := r.run(ctx)
 		var damaged *damagedError
@@ -140,6 +141,8 @@ type run struct {
 	order  []codec.Hash             // of shards, by first use
 	listed map[codec.Hash]bool      // xorbs whose chunks a new shard lists
 	moved  map[codec.Hash][]place   // the chunks of replaced xorbs: their new places
+	first  map[codec.Hash]*oldFile  // files that move
+	twins  []twin                   // files that move to the place of another
 	groups []codec.Hash             // names of new xorbs, in the order of their groups
 	stored []codec.Hash             // new shards
 	open   group                    // the next xorb
