@@ -114,10 +114,10 @@ func countObjects(t *testing.T, path, prefix string) (n int) {
 	return n
 }
 
-// sweepOld sweeps a store in which everything is an hour old, and waits for nothing.
-func sweepOld(t *testing.T, path string) {
+// ageStore makes all files of a store older.
+func ageStore(t *testing.T, path string, age time.Duration) {
 	t.Helper()
-	old := time.Now().Add(-time.Hour)
+	old := time.Now().Add(-age)
 	err := filepath.WalkDir(path, func(file string, d iofs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -127,6 +127,12 @@ func sweepOld(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// sweepOld sweeps a store in which everything is two days old, and waits for nothing.
+func sweepOld(t *testing.T, path string) {
+	t.Helper()
+	ageStore(t, path, 48*time.Hour)
 	store, err := dir.Open(path)
 	if err != nil {
 		t.Fatal(err)
