@@ -551,3 +551,26 @@ func TestStoreSyncsOthers(t *testing.T) {
 		}
 	}
 }
+
+// A Sync leaves out the empty folders of a swept store.
+func TestStoreSyncsNoEmptyFolders(t *testing.T) {
+	root := t.TempDir()
+	s, other := openStore(t, root), openStore(t, root)
+	gone, stays := names.XorbKey(codec.Hash{7: 1}), names.XorbKey(codec.Hash{7: 2})
+	for _, k := range []names.Key{gone, stays} {
+		if _, err := other.PutIfAbsent(t.Context(), k, []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Delete(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Sync(canceled); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Sync = %v", err)
+	}
+	if dirty := s.Dirty(); dirty[filepath.Dir(string(gone))] || !dirty[filepath.Dir(string(stays))] {
+		t.Errorf("%s is empty; dirty are %v", filepath.Dir(string(gone)), dirty)
+	}
+}

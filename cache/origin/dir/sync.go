@@ -3,6 +3,7 @@ package dir
 import (
 	"context"
 	"errors"
+	"io"
 	iofs "io/fs"
 	"maps"
 	"os"
@@ -71,7 +72,8 @@ func (s *Store) takeDirty() (dirs []string, all bool) {
 // dataDir is the folder above the folders of shards and xorbs.
 const dataDir = "tdata"
 
-// noteFoldersLocked notes all folders of shards and xorbs. They have the same depth.
+// noteFoldersLocked notes all folders of shards and xorbs. They have the same depth. A sweep leaves
+// empty folders, which hold no names.
 func (s *Store) noteFoldersLocked() {
 	s.dirty["."] = true
 	// A folder that is missing or cannot be listed holds no object that a reader could find.
@@ -79,12 +81,26 @@ func (s *Store) noteFoldersLocked() {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		s.dirty[p] = true
-		if strings.Count(p, "/") == 2 {
-			return iofs.SkipDir
+		if strings.Count(p, "/") < 2 {
+			s.dirty[p] = true
+			return nil
 		}
-		return nil
+		if !s.isEmpty(p) {
+			s.dirty[p] = true
+		}
+		return iofs.SkipDir
 	})
+}
+
+// isEmpty reports whether a folder has no names; false: it cannot be read.
+func (s *Store) isEmpty(dir string) bool {
+	f, err := s.files.root.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = f.ReadDir(1)
+	return errors.Is(err, io.EOF)
 }
 
 // noteDirty records that the names of an object and of the folders above it may be new.
