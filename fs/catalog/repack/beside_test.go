@@ -2,6 +2,7 @@ package repack_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"testing"
 
@@ -198,17 +199,20 @@ func TestDamagedXorb(t *testing.T) {
 	}
 }
 
-// A small memory is refused with a sentence.
+// The least memory is enough for a small store. Less is refused with a sentence.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.fill()
 	o := eager
-	o.Memory = repack.MinMemory
-	if _, err := s.repackOver(s.store, o); err == nil {
-		t.Error("everything fits into no memory")
+	if _, err := sweep.Survey(context.Background(), s.store, origin.Pages(s.store), 1, nil); !errors.Is(err, sweep.ErrMemory) {
+		t.Errorf("a usage in one byte: %v", err)
 	}
-	o.Memory += 1 << 20
+	o.Memory = repack.MinMemory - 1
+	if _, err := s.repackOver(s.store, o); !errors.Is(err, sweep.ErrMemory) {
+		t.Errorf("less than the least memory: %v", err)
+	}
+	o.Memory++
 	if _, err := s.repackOver(s.store, o); err != nil {
 		t.Error(err)
 	}

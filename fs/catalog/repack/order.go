@@ -49,7 +49,7 @@ func (r *run) lookAll(ctx context.Context) error {
 
 // memory returns about how many bytes are in use.
 func (r *run) memory() int64 {
-	n := MinMemory + r.report.Usage.Memory() + 50*int64(len(r.looked))
+	n := workMemory + r.report.Usage.Memory() + 50*int64(len(r.looked))
 	for _, s := range r.shards {
 		n += fileBytes * int64(len(s.files))
 	}

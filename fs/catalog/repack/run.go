@@ -62,8 +62,10 @@ type Report struct {
 	Snapshots int          // with new rows
 }
 
-// MinMemory is what a repack needs beside the usage of the store.
-const MinMemory = 160 << 20
+const (
+	workMemory = 144 << 20 // what a repack needs beside the usage of the store
+	MinMemory  = 160 << 20 // the least value of Options.Memory, enough for 10,000 xorbs
+)
 
 // Run repacks the store of w. A damaged or missing object of a live version is an error, except
 // for xorbs, which are left out.
@@ -117,7 +119,7 @@ func usageMemory(memory int64) int64 {
 	if memory == 0 {
 		return 0
 	}
-	return max(1, memory-MinMemory)
+	return memory - workMemory
 }
 
 // infoBytes bounds the infos of xorbs in memory.
