@@ -188,7 +188,7 @@ names its end. With --dry-run another line says how much of the xorbs is live, a
   xetfs catalog sweep ./store`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
+			return withDryPublisher(cmd, args[0], dryRun, func(ctx context.Context, w *stack.CatalogWriter) error {
 				return runSweep(ctx, cmd, w, dryRun, asJSON)
 			})
 		},
@@ -246,7 +246,7 @@ With --symbol, only data that versions of S use is replaced. Other symbols that 
 					return err
 				}
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
+			return withDryPublisher(cmd, args[0], o.dryRun, func(ctx context.Context, w *stack.CatalogWriter) error {
 				return o.run(ctx, cmd, w)
 			})
 		},

@@ -52,7 +52,7 @@ grace, see xetfs delete.`,
 			if err = cmp.Or(checkSymbol(args[1]), err); err != nil {
 				return err
 			}
-			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
+			return withDryPublisher(cmd, args[0], o.dryRun, func(ctx context.Context, w *stack.CatalogWriter) error {
 				rows, err := w.Prune(ctx, args[1], rule, o.dryRun)
 				if err != nil {
 					return err

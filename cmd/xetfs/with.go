@@ -100,6 +100,11 @@ func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *st
 
 // withPublisher opens the catalog in STORE for a command that changes it.
 func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogWriter) error) error {
+	return withDryPublisher(cmd, folder, false, do)
+}
+
+// withDryPublisher is withPublisher. A dry run leaves the listing of the store as it is.
+func withDryPublisher(cmd *cobra.Command, folder string, dryRun bool, do func(context.Context, *stack.CatalogWriter) error) error {
 	w, err := stack.OpenWriter(cmd.Context(), folder, writerOptions(cmd, folder))
 	if err != nil {
 		return err
@@ -108,7 +113,9 @@ func withPublisher(cmd *cobra.Command, folder string, do func(context.Context, *
 	if err := do(cmd.Context(), w); err != nil {
 		return hint.Absent(cmd.Context(), w.Catalog(), folder, err)
 	}
-	stack.RenewListing(cmd.Context(), w.Store, noticesOf(cmd))
+	if !dryRun {
+		stack.RenewListing(cmd.Context(), w.Store, noticesOf(cmd))
+	}
 	return nil
 }
 
