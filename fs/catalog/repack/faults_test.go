@@ -3,7 +3,10 @@ package repack_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -159,4 +162,27 @@ func TestLostAnswers(t *testing.T) {
 			t.Fatalf("seed %d: %v: a reader sees\n%v\nwant\n%v", seed, err, got, want)
 		}
 	}
+}
+
+// A fullStore has no space for xorbs.
+type fullStore struct{ origin.WriteStore }
+
+func (f fullStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+	if strings.HasPrefix(string(k), names.XorbPrefix) {
+		return "", fmt.Errorf("%s: %w", k, syscall.ENOSPC)
+	}
+	return f.WriteStore.PutIfAbsent(ctx, k, value)
+}
+
+// The error of a full store names the xorb that has no space, and no shard that is read.
+func TestFullStore(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.fill()
+	want := view(t, s.store)
+	_, err := s.repackOver(fullStore{s.store}, eager)
+	if !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), names.ShardPrefix) {
+		t.Errorf("error %v", err)
+	}
+	equalViews(t, "on a full store", view(t, s.store), want)
 }

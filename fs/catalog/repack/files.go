@@ -53,7 +53,7 @@ func (r *run) copyAll(ctx context.Context) error {
 	r.shard.files = map[codec.Hash]bool{}
 	for _, h := range r.order {
 		if err := r.copyShard(ctx, h); err != nil {
-			return fmt.Errorf("%s: %w", names.ShardKey(h), err)
+			return err
 		}
 	}
 	if err := r.cut(ctx); err != nil {
@@ -72,7 +72,7 @@ func (r *run) copyAll(ctx context.Context) error {
 func (r *run) copyShard(ctx context.Context, h codec.Hash) error {
 	b, err := r.readShard(ctx, h)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", names.ShardKey(h), err)
 	}
 	in := bytes.NewReader(b)
 	s := r.shards[h]
@@ -97,7 +97,7 @@ func (r *run) copyShard(ctx context.Context, h codec.Hash) error {
 	}
 	all, err := shard.NewReader(in, int64(len(b)))
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", names.ShardKey(h), err)
 	}
 	return r.listOthers(ctx, all)
 }
@@ -265,7 +265,7 @@ func (r *run) listOthers(ctx context.Context, s *shard.Reader) error {
 	}
 	for x, err := range s.Xorbs() {
 		if err != nil {
-			return err
+			return fmt.Errorf("a replaced shard: %w", err)
 		}
 		use := r.report.Usage.Xorbs[x.Xorb]
 		if r.listed[x.Xorb] || r.plan.Xorbs[x.Xorb] || use == nil || use.Live.IsEmpty() {
