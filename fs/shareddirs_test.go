@@ -169,18 +169,26 @@ func TestSharedDirs_Forgotten(t *testing.T) {
 	c.publish("m", e.text("d/new", "x"))
 	look()
 	root := m.s.files.root
-	before := root.earlier.next
-	root.earlier.open.Remove(0)
-	root.earlier.next = maxEarlier + 1
+	forget := func(next uint64) (before uint64) {
+		root.earlier.mu.Lock()
+		defer root.earlier.mu.Unlock()
+		before = root.earlier.next
+		root.earlier.open.Remove(0)
+		root.earlier.next = next
+		return before
+	}
+	before := forget(maxEarlier + 1)
 	if n, err := unix.Getdents(fd, make([]byte, 1024)); err != unix.EIO {
 		t.Errorf("%d bytes, %v, want EIO", n, err)
 	}
-	root.earlier.next = before
+	forget(before)
 	if list := readAll(t, fd, 1024); list[len(list)-1].name != "02999" {
 		t.Errorf("the listing ends with %v", list[len(list)-1])
 	}
-	root.earlier.open.Remove(0)
+	forget(before)
+	c.mu.Lock()
 	delete(c.trees, row.Root)
+	c.mu.Unlock()
 	if _, err := unix.Seek(fd, 5, unix.SEEK_SET); err != nil {
 		t.Fatal(err)
 	}

@@ -167,6 +167,9 @@ func imageRoot(t *testing.T) (root string) {
 // with no_new_privs. There is nothing but the image: no shell, no /proc and no folder to write to.
 func TestK32_Image(t *testing.T) {
 	harness.NeedFuse(t)
+	if harness.RaceEnabled {
+		t.Skip("the image has no libraries, and the race detector needs some")
+	}
 	source, file := bigStore(t, 1<<20)
 	address := harness.ServeRemote(t, source).URL
 	root := imageRoot(t)

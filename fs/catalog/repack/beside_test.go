@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -16,13 +17,13 @@ import (
 type hooked struct {
 	origin.WriteStore
 	prefix string
-	before func() // nil: it was called
+	before func()
+	once   sync.Once // for before
 }
 
 func (h *hooked) run(k names.Key) {
-	if before := h.before; before != nil && len(k) > len(h.prefix) && string(k[:len(h.prefix)]) == h.prefix {
-		h.before = nil
-		before()
+	if len(k) > len(h.prefix) && string(k[:len(h.prefix)]) == h.prefix {
+		h.once.Do(h.before)
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *shop) fill() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.now = s.now.Add(grace + time.Second)
+	s.pass(grace + time.Second)
 }
 
 var eager = repack.Options{MaxUnused: 0.05}
@@ -50,7 +50,8 @@ func TestKilled(t *testing.T) {
 	first := newShop(t)
 	first.fill()
 	want := view(t, first.store)
-	smooth := &shop{t: t, now: first.now, store: copyAt(t, first)}
+	smooth := shopAt(t, first.time())
+	smooth.store = copyAt(t, first)
 	smooth.repack(eager)
 	smooth.sweep()
 	smooth.sweep()
@@ -61,7 +62,7 @@ func TestKilled(t *testing.T) {
 		least[prefix] = sizes(t, smooth.store, prefix).Objects
 	}
 	for n, alive := 1, true; alive; n++ {
-		s := &shop{t: t, now: first.now}
+		s := shopAt(t, first.time())
 		s.store = copyAt(t, s, first.store)
 		f := origintest.WithFaults(s.store)
 		f.CrashAt, f.Applied = n, n%2 == 0
@@ -99,9 +100,9 @@ func copyAt(t *testing.T, s *shop, of ...origin.Store) origin.WriteStore {
 	if len(of) > 0 {
 		from = of[0]
 	}
-	now := s.now
-	s.now = now.Add(-2 * grace)
-	store := origintest.MemoryAt(func() time.Time { return s.now })
+	now := s.time()
+	s.setTime(now.Add(-2 * grace))
+	store := origintest.MemoryAt(s.time)
 	for item, err := range from.List(context.Background(), "", "") {
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +115,7 @@ func copyAt(t *testing.T, s *shop, of ...origin.Store) origin.WriteStore {
 			t.Fatal(err)
 		}
 	}
-	s.now = now
+	s.setTime(now)
 	return store
 }
 
@@ -127,7 +128,8 @@ func TestKilledFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		origintest.Close(t, d)
-		s := &shop{t: t, now: time.Now(), store: d}
+		s := shopAt(t, time.Now())
+		s.store = d
 		s.fill()
 		want := view(t, d)
 		f := origintest.WithFaults(d)
@@ -153,7 +155,7 @@ func TestLostAnswers(t *testing.T) {
 	first.fill()
 	want := view(t, first.store)
 	for seed := range uint64(20) {
-		s := &shop{t: t, now: first.now}
+		s := shopAt(t, first.time())
 		s.store = copyAt(t, s, first.store)
 		f := origintest.WithFaults(s.store)
 		f.Lost, f.Vanished, f.Refused, f.Seed = 0.2, 0.05, 0.05, seed

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,13 +43,24 @@ func settings() *names.Settings {
 // A shop is a store in which only the test does something, on a clock of its own.
 type shop struct {
 	t     testing.TB
-	now   time.Time
+	now   atomic.Int64 // nanoseconds since 1970; puts of a repack read it at once
 	store origin.WriteStore
 }
 
+func (s *shop) time() time.Time       { return time.Unix(0, s.now.Load()) }
+func (s *shop) pass(d time.Duration)  { s.now.Add(int64(d)) }
+func (s *shop) setTime(now time.Time) { s.now.Store(now.UnixNano()) }
+
+// shopAt returns a shop without a store.
+func shopAt(t testing.TB, now time.Time) *shop {
+	s := &shop{t: t}
+	s.setTime(now)
+	return s
+}
+
 func newShop(t testing.TB) *shop {
-	s := &shop{t: t, now: time.Unix(1_700_000_000, 0)}
-	s.store = origintest.MemoryAt(func() time.Time { return s.now })
+	s := shopAt(t, time.Unix(1_700_000_000, 0))
+	s.store = origintest.MemoryAt(s.time)
 	return s
 }
 
@@ -56,8 +68,8 @@ func newShop(t testing.TB) *shop {
 func (s *shop) writer(over origin.WriteStore) *writer.Writer {
 	s.t.Helper()
 	w, err := writer.Open(context.Background(), over, origin.Pages(over), writer.Options{
-		Settings: settings(), Clock: func() time.Time { return s.now },
-		Sleep: func(ctx context.Context, d time.Duration) error { s.now = s.now.Add(d); return ctx.Err() },
+		Settings: settings(), Clock: s.time,
+		Sleep: func(ctx context.Context, d time.Duration) error { s.pass(d); return ctx.Err() },
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -75,7 +87,7 @@ func (s *shop) publish(symbol string, tree files) names.Row {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.now = s.now.Add(time.Second)
+	s.pass(time.Second)
 	return row
 }
 
@@ -138,15 +150,15 @@ func (s *shop) repackOver(store origin.WriteStore, o repack.Options) (*repack.Re
 // sweep sweeps when everything is older than the time of grace.
 func (s *shop) sweep() sweep.Report {
 	s.t.Helper()
-	s.now = s.now.Add(grace + time.Second)
+	s.pass(grace + time.Second)
 	return s.sweepNow()
 }
 
 func (s *shop) sweepNow() sweep.Report {
 	s.t.Helper()
 	r, err := sweep.Sweep(context.Background(), s.store, origin.Pages(s.store), sweep.Options{
-		Clock: func() time.Time { return s.now },
-		Sleep: func(ctx context.Context, d time.Duration) error { s.now = s.now.Add(d); return ctx.Err() },
+		Clock: s.time,
+		Sleep: func(ctx context.Context, d time.Duration) error { s.pass(d); return ctx.Err() },
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -335,7 +336,7 @@ func TestKeygen(t *testing.T) {
 			if err != nil {
 				t.Errorf("ssh-keygen refuses a signature of xetfs: %v: %s", err, out)
 			}
-			if out, err := run(t, append(text, 'x'), "ssh-keygen", "-Y", "verify", "-f", signers, "-I", "me", "-n", "xetfs", "-s", sig); err == nil {
+			if out, err := run(t, slices.Concat(text, []byte("x")), "ssh-keygen", "-Y", "verify", "-f", signers, "-I", "me", "-n", "xetfs", "-s", sig); err == nil {
 				t.Errorf("ssh-keygen accepts another text: %s", out)
 			}
 
