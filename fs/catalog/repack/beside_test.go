@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/repack"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
+	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
 // A hooked store calls a function before one change of a key with some prefix.
@@ -114,22 +118,30 @@ func TestOldTree(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.fill()
+	s.publish("alone", files{"a": noise(41, 20_000), "b": noise(42, 20_000)}) // a tree that only a snapshot has
+	s.publish("alone", files{"b": noise(42, 20_000)})
 	w := s.writer(s.store)
 	ctx := context.Background()
+	_, err := w.Snapshot(ctx, "alone", "", map[string]names.AsOf{"alone": {Form: names.ByNumber}}, false)
+	if err = errors.Join(err, w.Delete(ctx, "alone", 0)); err != nil {
+		t.Fatal(err)
+	}
 	old := map[string]names.Row{}
-	var err error
 	if old["latest"], err = w.Catalog().Latest(ctx, "m"); err != nil {
 		t.Fatal(err)
 	}
-	snap, err := w.Catalog().Snapshot(ctx, "kept")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"kept", "alone"} {
+		snap, err := w.Catalog().Snapshot(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(old, snap.Rows)
 	}
-	maps.Copy(old, snap.Rows)
 	sums := map[string]string{}
 	for name, row := range old {
 		sums[name] = readTree(t, s.store, row)
 	}
+	s.pass(2 * grace) // no deletion keeps a tree any more
 	s.repack(eager)
 	s.sweepNow()
 	for name, row := range old {
@@ -143,6 +155,50 @@ func TestOldTree(t *testing.T) {
 			t.Errorf("%s: the old tree stays", name)
 		}
 	}
+}
+
+// A repack uses a xorb of a killed one, and a whole sweep deletes the xorb before the repack commits.
+// The repack fails or stores the xorb again: no version needs what is gone. If the sweep waits before
+// its deletions meanwhile, the repack keeps the xorb.
+func TestReuseBesideSweep(t *testing.T) {
+	t.Parallel()
+	killed := func() *shop {
+		s := newShop(t)
+		s.fill()
+		f := origintest.WithFaults(s.store)
+		f.Before = func(_ context.Context, c origintest.Call) error {
+			if c.Op == "PutIfAbsent" && strings.HasPrefix(string(c.Key), names.ShardPrefix) {
+				return origintest.ErrCrashed
+			}
+			return nil
+		}
+		if _, err := s.repackOver(f, eager); err == nil {
+			t.Fatal("the repack was not killed")
+		}
+		s.pass(grace + time.Second)
+		return s
+	}
+	reuses := func(r *repack.Report) {
+		t.Helper()
+		if r == nil || r.Reused.Objects == 0 {
+			t.Errorf("the second repack uses no xorb of the first one: %+v", r)
+		}
+	}
+
+	s := killed()
+	want := view(t, s.store)
+	r, err := s.repackOver(&hooked{WriteStore: s.store, prefix: names.ShardPrefix, before: func() { s.sweepNow() }}, eager)
+	reuses(r)
+	if err != nil && !errors.Is(err, writer.ErrSwept) {
+		t.Error(err)
+	}
+	equalViews(t, "around a whole sweep", view(t, s.store), want)
+	s.check()
+
+	s = killed()
+	s.sweepWhile(func() { reuses(s.repack(eager)) })
+	equalViews(t, "within a sweep", view(t, s.store), want)
+	s.check()
 }
 
 // With a symbol, only its data is replaced. Another symbol that shares some of it moves, too.

@@ -180,7 +180,18 @@ func (f fullStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (
 func TestFullStore(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.fill()
+	large := files{} // more than a xorb holds, so that one is full in the middle of a shard
+	for i := range 37 {
+		large[fmt.Sprintf("%02d", i)] = noise(i, 2<<20)
+	}
+	s.publish("m", large)
+	for i := range 4 {
+		delete(large, fmt.Sprintf("%02d", i))
+	}
+	s.publish("m", large)
+	if err := s.writer(s.store).Delete(t.Context(), "m", 0); err != nil {
+		t.Fatal(err)
+	}
 	want := view(t, s.store)
 	_, err := s.repackOver(fullStore{s.store}, eager)
 	if !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), names.ShardPrefix) {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,9 +157,20 @@ func (s *shop) sweep() sweep.Report {
 
 func (s *shop) sweepNow() sweep.Report {
 	s.t.Helper()
+	return s.sweepWhile(func() {})
+}
+
+// sweepWhile calls a function while a sweep waits between its announcement and its deletions.
+func (s *shop) sweepWhile(change func()) sweep.Report {
+	s.t.Helper()
+	var once sync.Once
 	r, err := sweep.Sweep(context.Background(), s.store, origin.Pages(s.store), sweep.Options{
 		Clock: s.time,
-		Sleep: func(ctx context.Context, d time.Duration) error { s.pass(d); return ctx.Err() },
+		Sleep: func(ctx context.Context, d time.Duration) error {
+			once.Do(change)
+			s.pass(d)
+			return ctx.Err()
+		},
 	})
 	if err != nil {
 		s.t.Fatal(err)
