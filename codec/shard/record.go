@@ -14,6 +14,9 @@ const (
 	// recordSize is the length of everything but tables and footer.
 	recordSize = 48
 
+	// BlockUnit divides the offset of each File Info block.
+	BlockUnit = recordSize
+
 	// scanBuffer is what a scan reads at once, lookupBuffer what a lookup does: most
 	// blocks of files fit into it.
 	scanBuffer   = 256 << 10

@@ -140,7 +140,7 @@ func (b *builder) there(x *shard.XorbInfo) error {
 	switch {
 	case err == nil && in.Xorb == x.Xorb:
 		return nil
-	case err == nil, errors.Is(err, codec.ErrCorrupt), errors.Is(err, xorb.ErrNoFooter), errors.Is(err, origin.ErrNotFound):
+	case err == nil, origin.IsXorbFault(err):
 		b.o.Damaged(key, codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", x.Packed))
 		return errAbsent
 	}

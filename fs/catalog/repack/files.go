@@ -77,7 +77,7 @@ func (r *run) copyShard(ctx context.Context, h codec.Hash) error {
 	in := bytes.NewReader(b)
 	s := r.shards[h]
 	for i := range s.files {
-		f, err := shard.ReadFileInfo(in, int64(s.files[i].block)*blockUnit)
+		f, err := shard.ReadFileInfo(in, int64(s.files[i].block)*shard.BlockUnit)
 		if err == nil {
 			err = r.moveFile(ctx, f, &s.files[i])
 		}
@@ -321,7 +321,7 @@ func (r *run) storeShard(ctx context.Context) error {
 	r.report.Shards.Objects++
 	r.report.Shards.Bytes += int64(len(value))
 	for _, m := range b.places {
-		m.to.shard, m.to.to = uint32(len(r.stored)), uint32(at[m.file]/blockUnit)
+		m.to.shard, m.to.to = uint32(len(r.stored)), uint32(at[m.file]/shard.BlockUnit)
 	}
 	r.shard = shardBuilder{files: map[codec.Hash]bool{}, waiting: b.waiting}
 	return nil

@@ -58,24 +58,16 @@ func (r *run) info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	if in, ok := r.infos.Get(x); ok {
 		return in, nil
 	}
-	k := names.XorbKey(x)
-	size, err := r.store.Size(ctx, k)
-	var in *xorb.Info
-	if err == nil {
-		in, err = xorb.ReadInfo(origin.ReaderAt(ctx, r.store, k), size)
-	}
-	if err == nil && in.Xorb != x {
-		err = codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb)
-	}
+	in, _, err := origin.ReadXorbInfo(ctx, r.store, x)
 	if err != nil {
-		return nil, r.damage(x, fmt.Errorf("%s: %w", k, err))
+		return nil, r.damage(x, err)
 	}
 	return r.infos.Add(x, in, 64+40*int64(in.Len())), nil
 }
 
 // damage makes a damagedError of an error about a replaced xorb, if it is one of its content.
 func (r *run) damage(x codec.Hash, err error) error {
-	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) || errors.Is(err, xorb.ErrNoFooter) {
+	if origin.IsXorbFault(err) {
 		return &damagedError{x, err}
 	}
 	return err
@@ -136,22 +128,18 @@ func (r *run) cut(ctx context.Context) error {
 
 // isStored reports whether an earlier run has stored the xorb of a group.
 func (r *run) isStored(ctx context.Context, g *group) (bool, error) {
-	k := names.XorbKey(g.Xorb)
-	there, err := r.moves.Has(ctx, k)
+	there, err := r.moves.Has(ctx, names.XorbKey(g.Xorb))
 	if !there || err != nil {
 		return false, err
 	}
-	size, err := r.store.Size(ctx, k)
-	if err == nil {
-		var in *xorb.Info
-		if in, err = xorb.ReadInfo(origin.ReaderAt(ctx, r.store, k), size); err == nil {
-			return in.Xorb == g.Xorb && slices.Equal(in.PackedEnd, g.PackedEnd) && slices.Equal(in.UnpackedEnd, g.UnpackedEnd), nil
-		}
-	}
-	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) || errors.Is(err, xorb.ErrNoFooter) {
+	in, _, err := origin.ReadXorbInfo(ctx, r.store, g.Xorb)
+	switch {
+	case origin.IsXorbFault(err):
 		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return false, err
+	return slices.Equal(in.PackedEnd, g.PackedEnd) && slices.Equal(in.UnpackedEnd, g.UnpackedEnd), nil
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
 
@@ -26,9 +27,6 @@ type oldFile struct {
 	shard uint32 // 1 + index of the new shard; 0: the file stays
 	to    uint32 // offset of the new block, in records
 }
-
-// blockUnit is the unit of the offset of a block.
-const blockUnit = 48
 
 // fileBytes is about what an oldFile takes, with its places in two maps.
 const fileBytes = 150
@@ -97,7 +95,7 @@ func (r *run) lookLeaf(p *page.Page) (touched bool) {
 			continue
 		}
 		touched = true
-		block := uint32(e.ID.Block / blockUnit)
+		block := uint32(e.ID.Block / shard.BlockUnit)
 		if _, ok := s.at[block]; ok || len(r.stored) > 0 {
 			continue // files that became live during the repack stay
 		}
@@ -116,7 +114,7 @@ func (r *run) newPlace(id codec.FileID) codec.FileID {
 	if s == nil {
 		return id
 	}
-	i, ok := s.at[uint32(id.Block/blockUnit)]
+	i, ok := s.at[uint32(id.Block/shard.BlockUnit)]
 	if !ok {
 		return id
 	}
@@ -124,7 +122,7 @@ func (r *run) newPlace(id codec.FileID) codec.FileID {
 	if f.shard == 0 || f.word != id.File.Word(0) {
 		return id
 	}
-	return codec.FileID{File: id.File, Shard: r.stored[f.shard-1], Block: int64(f.to) * blockUnit}
+	return codec.FileID{File: id.File, Shard: r.stored[f.shard-1], Block: int64(f.to) * shard.BlockUnit}
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -63,7 +63,7 @@ type Report struct {
 }
 
 const (
-	workMemory = 144 << 20 // what a repack needs beside the usage of the store
+	workMemory = 144 << 20 // bytes of a repack without the usage of the store
 	MinMemory  = 160 << 20 // the least value of Options.Memory, enough for 10,000 xorbs
 )
 

@@ -17,15 +17,14 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/codec/shard"
-	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A Usage is what the live versions and the snapshots of a store need of its shards and xorbs.
 // A sweep keeps each xorb that a live shard names, also chunks that no live file has.
 // Versions deleted within the time of grace are not live here.
 //
-// It takes about 1,200 bytes for each xorb, 150 for each shard, and one bit for each 48 bytes
-// of a shard.
+// It takes about 1,200 bytes for each xorb, 150 for each shard, and 24 for each 3 KiB of File Info
+// blocks.
 type Usage struct {
 	Xorbs    map[codec.Hash]*XorbUsage
 	Shards   map[codec.Hash]*ShardUsage
@@ -45,19 +44,12 @@ type XorbUsage struct {
 // A ShardUsage is the use of one shard.
 type ShardUsage struct {
 	Size  int64
-	Files int          // with a File Info block, live or not
 	Xorbs []codec.Hash // that it names in file and CAS info blocks, sorted
 	live  bits         // offsets of the blocks of live files, in records
 }
 
-// blockUnit is the unit of the offset of a file info block.
-const blockUnit = 48
-
-// IsLive reports whether a live version has the file whose block is at an offset.
-func (s *ShardUsage) IsLive(block int64) bool { return s.live.has(block / blockUnit) }
-
-// Live returns the number of live files.
-func (s *ShardUsage) Live() int { return s.live.count }
+// isLive reports whether a live version has the file whose block is at an offset.
+func (s *ShardUsage) isLive(block int64) bool { return s.live.has(block / shard.BlockUnit) }
 
 // LiveBytes returns the packed bytes of the chunks that live files have.
 func (u *Usage) LiveBytes() (n int64) {
@@ -79,10 +71,13 @@ func (u *Usage) UnusedBytes() (n int64) {
 func (u *Usage) Memory() int64 {
 	n := int64(len(u.Xorbs)) * 1200
 	for _, s := range u.Shards {
-		n += 150 + 32*int64(cap(s.Xorbs)) + 8*int64(cap(s.live.words))
+		n += 150 + 32*int64(cap(s.Xorbs)) + bitsBytes*int64(len(s.live))
 	}
 	return n
 }
+
+// bitsBytes is about what an element of bits takes.
+const bitsBytes = 24
 
 // ErrMemory reports that the usage of a store does not fit into the given memory.
 var ErrMemory = errors.New("the store needs more memory than --memory allows")
@@ -128,7 +123,7 @@ func (um *usageMarker) leaf(p *page.Page) {
 			um.u.Shards[e.ID.Shard] = s
 		}
 		if e.ID.Block < shard.MaxSize {
-			s.live.add(e.ID.Block / blockUnit)
+			s.live.add(e.ID.Block / shard.BlockUnit)
 		}
 	}
 }
@@ -150,7 +145,7 @@ type shardScan struct {
 	named map[codec.Hash]struct{}
 }
 
-// scan begins with a shard. The result is nil if u is nil, or the shard is of no live file.
+// scan begins with a shard. The result is nil if um is nil, or the shard is of no live file.
 func (um *usageMarker) scan(h codec.Hash, size int64) *shardScan {
 	if um == nil {
 		return nil
@@ -180,8 +175,7 @@ func (sc *shardScan) file(f *shard.FileInfo) {
 	}
 	sc.um.mu.Lock()
 	defer sc.um.mu.Unlock()
-	sc.use.Files++
-	live := sc.use.IsLive(f.Block)
+	live := sc.use.isLive(f.Block)
 	for _, t := range f.Terms {
 		sc.named[t.Xorb] = struct{}{}
 		x := sc.um.xorbLocked(t.Xorb)
@@ -240,30 +234,22 @@ func (um *usageMarker) finish(ctx context.Context, m *marker) (*Usage, error) {
 
 // measure reads the sizes of the chunks. A missing or damaged xorb counts as live as a whole.
 func (x *XorbUsage) measure(ctx context.Context, s origin.Store, h codec.Hash) error {
-	k := names.XorbKey(h)
-	size, err := s.Size(ctx, k)
-	var in *xorb.Info
-	if err == nil {
-		in, err = xorb.ReadInfo(origin.ReaderAt(ctx, s, k), size)
-	}
-	if err == nil && in.Xorb != h {
-		err = codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb)
-	}
-	if errors.Is(err, origin.ErrNotFound) || errors.Is(err, codec.ErrCorrupt) || errors.Is(err, xorb.ErrNoFooter) {
-		x.Err = fmt.Errorf("%s: %w", k, err)
+	in, size, err := origin.ReadXorbInfo(ctx, s, h)
+	if origin.IsXorbFault(err) {
+		x.Err = err
 		x.Packed = cmp.Or(x.Packed, size)
 		x.Used = x.Packed
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", k, err)
+		return err
 	}
 	n := in.Len()
 	x.Chunks, x.Packed, x.Unpacked = uint32(n), int64(in.PackedEnd[n-1]), int64(in.UnpackedEnd[n-1])
 	x.Used = 0
 	for r := range x.Live.Ranges(0, codec.MaxXorbChunks) {
 		if r.End > x.Chunks {
-			x.Err = fmt.Errorf("%s: %w", k, codec.Corrupt("xorb", 0, "it has %d chunks, a file has chunks %v", n, r))
+			x.Err = fmt.Errorf("%s: %w", names.XorbKey(h), codec.Corrupt("xorb", 0, "it has %d chunks, a file has chunks %v", n, r))
 			x.Used = x.Packed
 			return nil
 		}
@@ -273,24 +259,15 @@ func (x *XorbUsage) measure(ctx context.Context, s origin.Store, h codec.Hash) e
 	return nil
 }
 
-// bits is a set of small numbers.
-type bits struct {
-	words []uint64
-	count int
-}
+// bits is a set of numbers below 2^37, 64 of them in an element of the map. A page of a foreign
+// store can name any offset, so memory follows the count of numbers and not their size.
+type bits map[uint32]uint64
 
 func (b *bits) add(i int64) {
-	w := int(i / 64)
-	if w >= len(b.words) {
-		b.words = append(b.words, make([]uint64, w+1-len(b.words))...)
+	if *b == nil {
+		*b = bits{}
 	}
-	if mask := uint64(1) << (i % 64); b.words[w]&mask == 0 {
-		b.words[w] |= mask
-		b.count++
-	}
+	(*b)[uint32(i/64)] |= 1 << (i % 64)
 }
 
-func (b *bits) has(i int64) bool {
-	w := i / 64
-	return w < int64(len(b.words)) && b.words[w]>>(i%64)&1 == 1
-}
+func (b bits) has(i int64) bool { return b[uint32(i/64)]>>(i%64)&1 == 1 }

@@ -23,8 +23,8 @@ func newVersionDoc(r names.Row) versionDoc {
 	return versionDoc{Version: r.Number, Time: r.Time.UTC(), Entries: r.Entries, Bytes: r.Bytes, TIndex: r.Identity.String()}
 }
 
-// VersionName returns the name of a version for people. A version that was opened by its root
-// page has no number.
+// VersionName returns the name of a version for people. A version that was opened by its
+// identity has no number.
 func VersionName(r names.Row) string {
 	if r.Time.IsZero() {
 		return "tree " + r.Identity.String()
