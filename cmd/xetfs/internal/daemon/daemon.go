@@ -77,11 +77,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.Notifier.notify(status("opening " + stack.WithoutSecrets(d.Source)))
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT)
+	signal.Notify(signals, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGQUIT) // others: interrupterOf(ctx)
 	defer signal.Stop(signals)
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGXFSZ)
 
-	src, server, err := d.start(ctx)
+	src, server, err := d.start(ctx, signals)
 	if err != nil {
 		why := err
 		if ctx.Err() != nil {
@@ -112,8 +112,8 @@ func abandon(path string) {
 	}
 }
 
-// start returns when the files can be read.
-func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
+// start returns when the files can be read. From then on signals receives SIGINT and SIGTERM.
+func (d *Daemon) start(ctx context.Context, signals chan<- os.Signal) (*stack.Source, *fs.Server, error) {
 	if err := servePprof(ctx, d.Pprof, d.Log); err != nil {
 		return nil, nil, err
 	}
@@ -131,7 +131,7 @@ func (d *Daemon) start(ctx context.Context) (*stack.Source, *fs.Server, error) {
 		src.Close()
 		return nil, nil, err
 	}
-	interrupterOf(ctx).hold() // from here on serve handles signals
+	interrupterOf(ctx).passTo(signals)
 	if ctx.Err() != nil {
 		_ = server.Shutdown(0)
 		src.Close()

@@ -28,11 +28,11 @@ type interrupter struct {
 	limit  time.Duration // of the notices and tidy before exit
 
 	mu       sync.Mutex
-	canceled bool   // the next signal ends the process; guarded by mu
-	held     bool   // a mount handles its signals; guarded by mu
-	starting bool   // a mount is being made; guarded by mu
-	child    bool   // the parent handles SIGINT of a terminal; guarded by mu
-	tidy     func() // runs before the end of the process; nil: nothing to do; guarded by mu
+	canceled bool             // the next signal ends the process; guarded by mu
+	mount    chan<- os.Signal // receives the signals of a mount that is ready; nil: no such mount; guarded by mu
+	starting bool             // a mount is being made; guarded by mu
+	child    bool             // the parent handles SIGINT of a terminal; guarded by mu
+	tidy     func()           // runs before the end of the process; nil: nothing to do; guarded by mu
 }
 
 type interrupterKey struct{}
@@ -71,11 +71,16 @@ func interrupterOf(ctx context.Context) *interrupter {
 // interrupt handles one signal.
 func (it *interrupter) interrupt(s syscall.Signal) {
 	it.mu.Lock()
-	canceled, held, starting, tidy := it.canceled, it.held, it.starting, it.tidy
-	ignored := held || it.child && s == syscall.SIGINT
+	canceled, mount, starting, tidy := it.canceled, it.mount, it.starting, it.tidy
+	ignored := mount != nil || it.child && s == syscall.SIGINT
 	it.canceled = canceled || !ignored
 	it.mu.Unlock()
 	switch {
+	case mount != nil:
+		select {
+		case mount <- s:
+		default: // it has signals enough
+		}
 	case ignored:
 	case !canceled:
 		it.cancel(Interruption{s})
@@ -126,18 +131,19 @@ func (it *interrupter) leaveKeyboard() {
 	it.child = true
 }
 
-// hold leaves the signals to a mount that is ready.
-func (it *interrupter) hold() {
+// passTo passes the signals to a mount that is ready. No other channel of the mount may receive
+// them: a copy that arrives after release counts as a second signal.
+func (it *interrupter) passTo(mount chan<- os.Signal) {
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.held, it.starting, it.tidy = true, false, nil
+	it.mount, it.starting, it.tidy = mount, false, nil
 }
 
-// release reverses hold: the next signal ends the process.
+// release reverses passTo: the next signal ends the process.
 func (it *interrupter) release() {
 	it.mu.Lock()
 	defer it.mu.Unlock()
-	it.held, it.canceled, it.child = false, true, false
+	it.mount, it.canceled, it.child = nil, true, false
 }
 
 // onExit sets the function that runs before a signal ends the process. It must not wait for a

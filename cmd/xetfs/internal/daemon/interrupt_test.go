@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,9 +34,9 @@ func TestInterrupter(t *testing.T) {
 		{"one signal", "signal", "cancel"},
 		{"two signals", "signal signal", "cancel exit:143"},
 		{"two signals before the mount is ready", "onExit signal signal", "cancel tidy exit:143"},
-		{"ready mount", "onExit hold signal signal", ""},
+		{"ready mount", "onExit pass signal signal", "mount mount"},
 		{"Ctrl-C in a terminal with a background process", "child int signal", "cancel"},
-		{"mount that has ended", "onExit hold signal release signal", "exit:143"},
+		{"mount that has ended", "onExit pass signal release signal", "exit:143 mount"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,16 +48,21 @@ func TestInterrupter(t *testing.T) {
 				exit:   func(status int) { event(fmt.Sprintf("exit:%d", status)) },
 				limit:  time.Hour,
 			}
+			signals := make(chan os.Signal, 8)
 			steps := map[string]func(){
 				"signal":  func() { it.interrupt(syscall.SIGTERM) },
 				"int":     func() { it.interrupt(syscall.SIGINT) },
 				"child":   it.leaveKeyboard,
 				"onExit":  func() { it.onExit(func() { event("tidy") }) },
-				"hold":    it.hold,
+				"pass":    func() { it.passTo(signals) },
 				"release": it.release,
 			}
 			for _, step := range strings.Fields(tt.steps) {
 				steps[step]()
+			}
+			for range len(signals) {
+				<-signals
+				event("mount")
 			}
 			if got := strings.Join(events, " "); got != tt.want {
 				t.Errorf("events are %q, want %q", got, tt.want)
