@@ -53,7 +53,7 @@ func allLies(a, b *world, n int) []lie {
 		l.pages(k)
 	}
 	l.documents()
-	for kind := range names.SweepListKind + 1 {
+	for kind := range names.ReceiptKind + 1 {
 		l.whole(kind)
 	}
 	l.switches()

@@ -30,7 +30,16 @@ const (
 	SettingsPrefix   = "cref/"
 	SweepPrefix      = "gc/"
 	SweepListPrefix  = "gcl/"
+	ReceiptPrefix    = "up/"
 )
+
+// Prefixes returns the prefixes of all keys.
+func Prefixes() []string {
+	return []string{
+		RefPrefix, VersionPrefix, PagePrefix, ShardPrefix, XorbPrefix, SnapshotPrefix,
+		SymbolPrefix, SettingsPrefix, SweepPrefix, SweepListPrefix, ReceiptPrefix,
+	}
+}
 
 // A Kind is a layer of the store, or a kind of object beside the layers.
 type Kind uint8
@@ -48,12 +57,14 @@ const (
 	SettingsKind                   // replaced
 	SweepKind                      // state of a sweep; replaced
 	SweepListKind                  // what a sweep wants to delete
+	ReceiptKind                    // a session uploaded a shard
 )
 
 var kindNames = [...]string{
 	RefKind: "reference", VersionKind: "version", PageKind: "index page", ShardKind: "shard",
 	XorbKind: "xorb", SnapshotKind: "snapshot", SymbolKind: "symbol", SymbolListKind: "symbol list",
 	SettingsKind: "settings", SweepKind: "sweep", SweepListKind: "sweep list",
+	ReceiptKind: "receipt",
 }
 
 // String returns what people call the kind.
@@ -68,10 +79,11 @@ func (k Kind) String() string {
 type Parsed struct {
 	Kind    Kind
 	Symbol  string    // RefKind, VersionKind, SymbolKind; of SnapshotKind the snapshot's name
-	Hash    [32]byte  // of all atoms; raw, so a codec.Hash of ShardKind and XorbKind
+	Session string    // ReceiptKind
+	Hash    [32]byte  // of all atoms; raw, so a codec.Hash of ShardKind, XorbKind and ReceiptKind
 	Version uint64    // VersionKind
 	Seq     uint64    // VersionKind, SymbolKind
-	Time    time.Time // VersionKind, SymbolKind, SymbolListKind; UTC
+	Time    time.Time // VersionKind, SymbolKind, SymbolListKind, ReceiptKind; UTC
 	Gone    bool      // SymbolKind
 }
 
@@ -120,6 +132,16 @@ func SweepKey() Key { return SweepPrefix + "*sUt*sweep" }
 // SweepListKey is the key of a list of what a sweep wants to delete, given its encoding.
 func SweepListKey(value []byte) Key { return hashKey(SweepListPrefix, blake3.Sum256(value)) }
 
+// ReceiptKey is the key of a receipt: at time t a session uploaded the files of a shard. The value
+// is empty. The session has 32 hex digits.
+func ReceiptKey(session string, t time.Time, shard codec.Hash) Key {
+	return Parsed{Kind: ReceiptKind, Session: session, Time: t, Hash: shard}.Key()
+}
+
+// ReceiptsPrefix is the common prefix of the keys of all receipts of a session. The newest receipt
+// has the first key.
+func ReceiptsPrefix(session string) string { return ReceiptPrefix + session + "/" }
+
 // Key is the inverse of ParseKey.
 func (p Parsed) Key() Key {
 	switch p.Kind {
@@ -149,6 +171,8 @@ func (p Parsed) Key() Key {
 		return SweepKey()
 	case SweepListKind:
 		return hashKey(SweepListPrefix, p.Hash)
+	case ReceiptKind:
+		return Key(fmt.Sprintf("%s%019d*%s", ReceiptsPrefix(p.Session), math.MaxInt64-p.Time.UnixNano(), codec.Hash(p.Hash)))
 	}
 	return ""
 }
@@ -198,6 +222,7 @@ func parseKey(k string) (Parsed, bool) {
 		{SettingsPrefix, func(string) (Parsed, bool) { return Parsed{Kind: SettingsKind}, true }},
 		{SweepPrefix, func(string) (Parsed, bool) { return Parsed{Kind: SweepKind}, true }},
 		{SweepListPrefix, func(rest string) (Parsed, bool) { return parseHashed(SweepListKind, rest) }},
+		{ReceiptPrefix, parseReceipt},
 	} {
 		if rest, ok := strings.CutPrefix(k, layer.prefix); ok {
 			return layer.parse(rest)
@@ -266,6 +291,21 @@ func parseSymbol(rest string) (Parsed, bool) {
 		ok[3] = ok[3] && CheckSymbol(p.Symbol) == nil
 	}
 	return p, ok == [4]bool{true, true, true, true}
+}
+
+// parseReceipt reads {session}/{2^63-1-ts}*{shard}.
+func parseReceipt(rest string) (Parsed, bool) {
+	session, rest, ok := strings.Cut(rest, "/")
+	left, shard, ok2 := strings.Cut(rest, "*")
+	if !ok || !ok2 || checkID("session", session) != nil {
+		return Parsed{}, false
+	}
+	ns, err := strconv.ParseInt(left, 10, 64)
+	h, err2 := codec.ParseHash(shard)
+	if err != nil || err2 != nil || ns < 0 {
+		return Parsed{}, false
+	}
+	return Parsed{Kind: ReceiptKind, Session: session, Time: time.Unix(0, math.MaxInt64-ns).UTC(), Hash: h}, true
 }
 
 func parseHex(s string) (h [32]byte, ok bool) {

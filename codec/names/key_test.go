@@ -56,6 +56,8 @@ func TestKeys(t *testing.T) {
 			Parsed{Kind: SymbolListKind, Time: at, Hash: page.Sum(nil)}},
 		{"sweep", SweepKey(), "gc/*sUt*sweep", Parsed{Kind: SweepKind}},
 		{"sweep list", SweepListKey(nil), "gcl/af/" + nothing, Parsed{Kind: SweepListKind, Hash: page.Sum(nil)}},
+		{"receipt", ReceiptKey("00112233445566778899aabbccddeeff", at, bytes32()), "up/00112233445566778899aabbccddeeff/7523372036854775802*" + counting,
+			Parsed{Kind: ReceiptKind, Session: "00112233445566778899aabbccddeeff", Time: at, Hash: bytes32()}},
 		{"a symbol like a verb", SymbolKey(Symbol{Name: "__symbols__", Time: at}), "sl/*sSt*__add__*0*1700000000000000005*" + nothing + "*__symbols__*_v2_",
 			Parsed{Kind: SymbolKind, Symbol: "__symbols__", Time: at, Hash: page.Sum(nil)}},
 	}
@@ -136,7 +138,7 @@ func drawTime(t *rapid.T) time.Time {
 // Spelling and reading a key are inverses, and every key fits a local file system.
 func TestKeysAreInverses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := Parsed{Kind: Kind(rapid.IntRange(int(RefKind), int(SweepListKind)).Draw(t, "kind"))}
+		p := Parsed{Kind: Kind(rapid.IntRange(int(RefKind), int(ReceiptKind)).Draw(t, "kind"))}
 		hash := [32]byte(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
 		switch p.Kind {
 		case RefKind:
@@ -152,6 +154,8 @@ func TestKeysAreInverses(t *testing.T) {
 			p.Gone = rapid.Bool().Draw(t, "gone")
 		case SymbolListKind:
 			p.Time, p.Hash = drawTime(t), hash
+		case ReceiptKind:
+			p.Session, p.Time, p.Hash = rapid.StringMatching(`[0-9a-f]{32}`).Draw(t, "session"), drawTime(t), hash
 		}
 		key := p.Key()
 		if got, err := ParseKey(key); got != p || err != nil {

@@ -71,7 +71,7 @@ func checkSwept(k Key) error {
 		return err
 	}
 	switch p.Kind {
-	case VersionKind, PageKind, ShardKind, XorbKind, SweepListKind:
+	case VersionKind, PageKind, ShardKind, XorbKind, SweepListKind, ReceiptKind:
 		return nil
 	}
 	return fmt.Errorf("key %.200q: a %v is not for a sweep", k, p.Kind)

@@ -10,7 +10,7 @@ import (
 )
 
 // keyText matches the possible key of an object in a text, with or without quotes.
-var keyText = regexp.MustCompile(`"?\b(?:(?:vref|ver|tref|sl|cref|gc)/\*[^\s":;,]+|(?:tdata/shard|tdata/xorb|tindex|gcl)/[0-9a-f]{2}/[0-9a-f]{64}(?:\.shard|\.xorb)?)"?`)
+var keyText = regexp.MustCompile(`"?\b(?:(?:vref|ver|tref|sl|cref|gc)/\*[^\s":;,]+|(?:tdata/shard|tdata/xorb|tindex|gcl)/[0-9a-f]{2}/[0-9a-f]{64}(?:\.shard|\.xorb)?|up/[0-9a-f]{32}/[0-9]{19}\*[0-9a-f]{64})"?`)
 
 // InWords replaces the keys of a store in a text for people, for example by "reference
 // org/model". An object that two layers name one after the other occurs once.
@@ -48,6 +48,8 @@ func (k Parsed) inWords() string {
 		return "the settings of the catalog"
 	case SweepKind:
 		return "the state of the sweep"
+	case ReceiptKind:
+		return fmt.Sprintf("receipt for shard %s", codec.Hash(k.Hash))
 	default: // SymbolListKind, SweepListKind
 		return "the " + k.Kind.String()
 	}

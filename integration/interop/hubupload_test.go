@@ -330,6 +330,41 @@ func TestHubTwoClients(t *testing.T) {
 	}
 }
 
+// Two servers of one store answer in turn. Each upload succeeds at the first attempt, though its
+// commit names files that the other server received.
+func TestHubTwoServers(t *testing.T) {
+	folder := uploadTree(t, 100)
+	store, key := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "key")
+	writeFile(t, key, []byte("a key that both servers have"))
+	var servers [2]*url.URL
+	for i := range servers {
+		servers[i], _ = startServe(t, nil, "--writable", "--cache-dir=off", "--signing-key="+key, store)
+	}
+	var turn atomic.Uint64
+	front := httptest.NewServer(harness.FullDuplex(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(servers[turn.Add(1)%2])
+		r.Out.Host = r.In.Host
+	}}))
+	defer front.Close()
+	address, err := url.Parse(front.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &writable{recordHub(t, folder, address), store}
+	for i, venv := range []string{need(t, hubEnv), need(t, hubBeforeEnv)} {
+		for _, noXet := range []string{"0", "1"} {
+			repo := fmt.Sprintf("org/model%d-%s", i, noXet)
+			w.upload(t, venv, map[string]any{"do": "folder", "repo": repo, "folder": folder}, "HF_HUB_DISABLE_XET="+noXet)
+			to := t.TempDir()
+			xetfs(t, "get", store, repo, to)
+			if got := filesOf(t, to); !maps.Equal(got, filesOf(t, folder)) {
+				t.Errorf("%s: %d files that differ", repo, len(got))
+			}
+		}
+	}
+	w.isSound(t)
+}
+
 // curl uploads a file as git-lfs does, and commits it.
 func TestHubLFS(t *testing.T) {
 	folder := uploadTree(t, 0)

@@ -16,10 +16,7 @@ import (
 // folders of a writer. A new file system adds lost+found.
 var storeEntries = func() map[string]bool {
 	entries := map[string]bool{"tmp": true, "locks": true, string(listing.Key): true, "lost+found": true}
-	for _, prefix := range []string{
-		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.ShardPrefix, names.XorbPrefix, names.SnapshotPrefix,
-		names.SymbolPrefix, names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
-	} {
+	for _, prefix := range names.Prefixes() {
 		top, _, _ := strings.Cut(prefix, "/")
 		entries[top] = true
 	}

@@ -86,11 +86,10 @@ func skippedFolders(root *os.Root) []string {
 		return nil
 	}
 	var skipped []string
-	for _, prefix := range []string{
-		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.SnapshotPrefix, names.SymbolPrefix,
-		names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
-	} {
-		skipped = append(skipped, path.Clean(prefix))
+	for _, prefix := range names.Prefixes() {
+		if prefix != names.ShardPrefix && prefix != names.XorbPrefix {
+			skipped = append(skipped, path.Clean(prefix))
+		}
 	}
 	return skipped
 }

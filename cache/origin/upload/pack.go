@@ -23,11 +23,15 @@ func (s *Store) PutContents(ctx context.Context, sess SessionID, files ...io.Rea
 		return nil, err
 	}
 	defer s.packs.free()
-	return s.pack(ctx, sess, files...)
+	all, err := s.pack(ctx, files...)
+	if err == nil {
+		s.remember(sess, all) // the commit that sent them needs no receipt
+	}
+	return all, err
 }
 
 // pack chunks, packs and stores files.
-func (s *Store) pack(ctx context.Context, sess SessionID, files ...io.Reader) ([]Content, error) {
+func (s *Store) pack(ctx context.Context, files ...io.Reader) ([]Content, error) {
 	sink := &leaseSink{s: s}
 	var all []Content
 	w := pack.NewWriter(sink, pack.Options{
@@ -51,7 +55,6 @@ func (s *Store) pack(ctx context.Context, sess SessionID, files ...io.Reader) ([
 	if len(all) != len(files) {
 		return nil, fmt.Errorf("%d of %d files were stored", len(all), len(files))
 	}
-	s.remember(sess, all)
 	return all, nil
 }
 
@@ -76,11 +79,11 @@ func (s *Store) PutContent(ctx context.Context, sess SessionID, r io.Reader, len
 		return Content{}, err
 	}
 	defer s.large.free()
-	all, err := s.pack(ctx, sess, io.NewSectionReader(b, 0, b.size))
+	all, err := s.pack(ctx, io.NewSectionReader(b, 0, b.size))
 	if err != nil {
 		return Content{}, err
 	}
-	return all[0], nil
+	return all[0], s.record(ctx, sess, all)
 }
 
 // A leaseSink is a pack.Sink that leases what it stores.

@@ -58,8 +58,7 @@ func (s *Store) PutShard(ctx context.Context, sess SessionID, r io.Reader, lengt
 	if err != nil {
 		return nil, full(err)
 	}
-	s.remember(sess, files)
-	return files, nil
+	return files, s.record(ctx, sess, files)
 }
 
 // refuseCorrupt turns an ErrCorrupt of a received body into an ErrRefused.

@@ -110,6 +110,7 @@ type Store struct {
 	shards  slots
 	packs   slots
 	large   slots
+	recalls slots
 	buffers sync.Pool // of *[]byte, each for any xorb
 
 	mu     sync.Mutex
@@ -117,6 +118,8 @@ type Store struct {
 	parts  *lru.Cache[codec.Hash, []names.Key] // xorbs of stored shards
 	infos  *lru.Cache[codec.Hash, *xorb.Info]
 	hashes *lru.Cache[codec.Hash, [32]byte] // SHA-256 by file hash
+
+	receipts *lru.Cache[receiptKey, struct{}] // whose files are in files
 }
 
 // A fileKey names a file of a session.
@@ -130,11 +133,13 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	o.fill()
 	u := &Store{
 		store: s, o: o,
-		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1),
+		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1), recalls: newSlots(1),
 		files:  lru.New[fileKey, Content](maxFiles, nil),
 		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
 		infos:  lru.New[codec.Hash, *xorb.Info](maxInfos, nil),
 		hashes: lru.New[codec.Hash, [32]byte](maxSums, nil),
+
+		receipts: lru.New[receiptKey, struct{}](maxShards, nil),
 	}
 	u.ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	u.space = space{store: s, quota: o.Quota, scratch: o.Scratch}

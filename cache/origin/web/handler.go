@@ -59,7 +59,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, k names.Key) err
 		return origin.ErrNotFound
 	}
 	switch p.Kind {
-	case names.SweepKind, names.SweepListKind: // private to writers
+	case names.SweepKind, names.SweepListKind, names.ReceiptKind: // private to writers
 		return origin.ErrNotFound
 	case names.ShardKind, names.XorbKind:
 		return h.serveData(w, r, k)

@@ -222,10 +222,7 @@ func (c *checker) measure(ctx context.Context) error {
 
 // list lists all kinds of keys.
 func (c *checker) list(ctx context.Context) (symbols, snapshots []string, err error) {
-	for _, prefix := range []string{
-		names.RefPrefix, names.VersionPrefix, names.PagePrefix, names.ShardPrefix, names.XorbPrefix, names.SnapshotPrefix,
-		names.SymbolPrefix, names.SettingsPrefix, names.SweepPrefix, names.SweepListPrefix,
-	} {
+	for _, prefix := range names.Prefixes() {
 		for item, err := range c.store.List(ctx, prefix, "") {
 			if errors.Is(err, errors.ErrUnsupported) && prefix != names.RefPrefix {
 				break // a web server lists some kinds only, and these are read by their keys

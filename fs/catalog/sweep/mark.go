@@ -71,8 +71,9 @@ func newMarker(s origin.Store, pages page.Getter, now time.Time, grace time.Dura
 	return m
 }
 
-// fromTop are the kinds of atoms that a sweep deletes. Each points to those behind it.
-var fromTop = []names.Kind{names.SweepListKind, names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind}
+// fromTop are the kinds of atoms that a sweep deletes. Each points to those behind it. A receipt
+// keeps nothing.
+var fromTop = []names.Kind{names.ReceiptKind, names.SweepListKind, names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind}
 
 // shardsAtOnce bounds the memory of a walk: shards have up to 64 MiB, rarely more.
 const shardsAtOnce = 2
@@ -292,6 +293,7 @@ func (m *marker) kept(ctx context.Context, p names.Parsed) error {
 		return m.page(ctx, p.Hash)
 	case names.ShardKind:
 		m.shard(p.Hash)
+	case names.ReceiptKind: // several receipts have one hash
 	default:
 		m.add(p.Kind, p.Hash)
 	}

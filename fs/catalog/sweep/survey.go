@@ -74,7 +74,7 @@ type census struct {
 
 var prefixes = map[names.Kind]string{
 	names.SweepListKind: names.SweepListPrefix, names.VersionKind: names.VersionPrefix, names.PageKind: names.PagePrefix,
-	names.ShardKind: names.ShardPrefix, names.XorbKind: names.XorbPrefix,
+	names.ShardKind: names.ShardPrefix, names.XorbKind: names.XorbPrefix, names.ReceiptKind: names.ReceiptPrefix,
 }
 
 // list lists the atoms of one kind. Young objects stay, and so do the objects below them, which

@@ -224,6 +224,30 @@ func TestSweepGarbage(t *testing.T) {
 	c.check()
 }
 
+// Receipts of uploads are deleted after the grace period, also those of a live shard.
+func TestSweepReceipts(t *testing.T) {
+	c := withGarbage(t)
+	live, err := names.ParseKey(c.keys(names.ShardPrefix)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(session string) names.Key {
+		k := names.ReceiptKey(strings.Repeat(session, 32), c.now, live.Hash)
+		if _, err := c.store.PutIfAbsent(t.Context(), k, nil); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	old := put("a")
+	c.now = c.now.Add(48 * time.Hour)
+	young := put("b")
+	r := c.sweep(sweep.Options{})
+	if c.has(old) || !c.has(young) || r.Deleted[names.ReceiptKind].Objects != 1 || r.Young[names.ReceiptKind].Objects != 1 {
+		t.Errorf("old receipt %t, young receipt %t, report %+v", c.has(old), c.has(young), r)
+	}
+	c.check()
+}
+
 // Objects that writers need again during a sweep stay, at whatever time the writers keep them.
 func TestSweepRescue(t *testing.T) {
 	again := func(c *calm) {

@@ -33,10 +33,12 @@ const symbol = "org/model"
 type fakeUploads struct {
 	sink pack.Sink
 
-	mu     sync.Mutex
-	files  map[upload.SessionID]map[[32]byte]upload.Content // guarded by mu
-	puts   int                                              // calls of PutContents; guarded by mu
-	leases error                                            // of Commit; guarded by mu
+	mu      sync.Mutex
+	files   map[upload.SessionID]map[[32]byte]upload.Content // guarded by mu
+	earlier map[[32]byte]upload.Content                      // what Recall finds; guarded by mu
+	recalls int                                              // calls of Recall; guarded by mu
+	puts    int                                              // calls of PutContents; guarded by mu
+	leases  error                                            // of Commit; guarded by mu
 }
 
 func (f *fakeUploads) FileBySHA256(_ context.Context, s upload.SessionID, sum [32]byte) (upload.Content, error) {
@@ -47,6 +49,16 @@ func (f *fakeUploads) FileBySHA256(_ context.Context, s upload.SessionID, sum [3
 		return c, origin.ErrNotFound
 	}
 	return c, nil
+}
+
+func (f *fakeUploads) Recall(_ context.Context, s upload.SessionID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recalls++
+	if len(f.earlier) > 0 {
+		f.files[s] = f.earlier
+	}
+	return nil
 }
 
 func (f *fakeUploads) PutContents(ctx context.Context, s upload.SessionID, files ...io.Reader) (contents []upload.Content, err error) {
@@ -304,6 +316,25 @@ func TestRefused(t *testing.T) {
 	}
 	if got := d.see(symbol); got != "1: a=1 d/ d/x=2" {
 		t.Errorf("the tree is %s", got)
+	}
+}
+
+// A commit names what the session uploaded to another server. It recalls these files once.
+func TestRecalledContent(t *testing.T) {
+	t.Parallel()
+	d := sitDown(t)
+	if _, err := d.uploads.PutContents(t.Context(), "earlier", strings.NewReader(large)); err != nil {
+		t.Fatal(err)
+	}
+	d.uploads.earlier = d.uploads.files["earlier"]
+	if _, err := d.commit("first", "", "a:large b:large"); err != nil {
+		t.Fatal(err)
+	}
+	if d.uploads.recalls != 1 {
+		t.Errorf("%d recalls, want 1", d.uploads.recalls)
+	}
+	if _, err := d.commit("second", "", "c:large"); err != nil || d.uploads.recalls != 1 {
+		t.Errorf("%v, %d recalls of a known content, want 1", err, d.uploads.recalls)
 	}
 }
 

@@ -60,6 +60,7 @@ type stage struct {
 
 	waiting      []waitingFile
 	waitingBytes int
+	recalled     bool             // Recall was called
 	used         []upload.Content // contents that the version will name
 	paths        map[[32]byte]string
 }
@@ -219,19 +220,33 @@ func (st *stage) addLarge(ctx context.Context, s *staged, op *hubwrite.Operation
 		s.entry.Size, s.entry.ID, s.entry.Inline, s.entry.Xattrs = old.Size, old.ID, old.Inline, old.Xattrs
 		return st.checkSize(op, old.Size)
 	}
-	c, err := st.m.o.Uploads.FileBySHA256(ctx, st.r.Session, sum)
-	if errors.Is(err, origin.ErrNotFound) && st.r.Readable != nil {
-		c, err = st.r.Readable(ctx, sum)
-	}
+	c, err := st.findContent(ctx, sum)
 	switch {
 	case errors.Is(err, origin.ErrNotFound):
-		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client to this server since its start; upload it again", hubwrite.Quote(s.path))
+		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client ; upload it again", hubwrite.Quote(s.path))
 	case err != nil:
 		return explained(err)
 	}
 	s.entry.Size, s.entry.ID = c.Size, c.ID
 	st.use(c, s.path)
 	return st.checkSize(op, c.Size)
+}
+
+// findContent returns a content by its SHA-256, or origin.ErrNotFound.
+func (st *stage) findContent(ctx context.Context, sum [32]byte) (upload.Content, error) {
+	uploads := st.m.o.Uploads
+	c, err := uploads.FileBySHA256(ctx, st.r.Session, sum)
+	if errors.Is(err, origin.ErrNotFound) && st.r.Readable != nil {
+		c, err = st.r.Readable(ctx, sum)
+	}
+	if !errors.Is(err, origin.ErrNotFound) || st.recalled {
+		return c, err
+	}
+	if err := uploads.Recall(ctx, st.r.Session); err != nil {
+		return c, err
+	}
+	st.recalled = true
+	return uploads.FileBySHA256(ctx, st.r.Session, sum)
 }
 
 // checkSize compares the size that the client claims.

@@ -51,7 +51,7 @@ func stepText(p sweep.Progress, now time.Time) string {
 }
 
 // sweptKinds are the kinds of objects that a sweep deletes.
-var sweptKinds = []names.Kind{names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind, names.SweepListKind}
+var sweptKinds = []names.Kind{names.VersionKind, names.PageKind, names.ShardKind, names.XorbKind, names.SweepListKind, names.ReceiptKind}
 
 // sweptStates are the states of the objects of a kind.
 var sweptStates = []struct {

@@ -1,0 +1,132 @@
+package upload
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/shard"
+)
+
+// maxReceipts bounds the shards that one Recall reads. Clients commit soon after their uploads, so
+// the newest receipts are enough.
+const maxReceipts = 256
+
+// A receiptKey names a shard that a session uploaded.
+type receiptKey struct {
+	sess  SessionID
+	shard codec.Hash
+}
+
+// receiptSession returns the name of a session in receipts. It does not reveal the SessionID.
+func receiptSession(sess SessionID) string {
+	sum := sha256.Sum256([]byte("receipts of " + sess))
+	return hex.EncodeToString(sum[:16])
+}
+
+// record remembers the files of a session, and stores a receipt for each of their shards.
+func (s *Store) record(ctx context.Context, sess SessionID, files []Content) error {
+	stored := map[codec.Hash]bool{{}: true} // the empty file has no shard
+	for _, c := range files {
+		h := c.ID.Shard
+		if stored[h] {
+			continue
+		}
+		stored[h] = true
+		k := names.ReceiptKey(receiptSession(sess), time.Now(), h)
+		if _, err := s.store.PutIfAbsent(ctx, k, nil); err != nil && !errors.Is(err, origin.ErrExists) && !errors.Is(err, origin.ErrUnknown) {
+			return full(err)
+		}
+		s.noteReceipt(receiptKey{sess, h})
+	}
+	s.remember(sess, files)
+	return nil
+}
+
+// noteReceipt records that the files of a receipt are remembered, and reports whether that is new.
+func (s *Store) noteReceipt(k receiptKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.receipts.Get(k); ok {
+		return false
+	}
+	s.receipts.Add(k, struct{}{}, 1)
+	return true
+}
+
+// Recall remembers what the session uploaded to other servers of the store, or before this server
+// started. It reads the newest shards with a receipt that were not read before. Shards that a sweep
+// has deleted are skipped.
+func (s *Store) Recall(ctx context.Context, sess SessionID) error {
+	if err := s.recalls.wait(ctx); err != nil {
+		return err
+	}
+	defer s.recalls.free()
+	n := 0
+	for item, err := range s.store.List(ctx, names.ReceiptsPrefix(receiptSession(sess)), "") {
+		if err != nil {
+			return err
+		}
+		p, err := names.ParseKey(item.Key)
+		if err != nil || p.Kind != names.ReceiptKind {
+			continue
+		}
+		if n++; n > maxReceipts {
+			break
+		}
+		if !s.noteReceipt(receiptKey{sess, p.Hash}) {
+			continue
+		}
+		files, err := s.readFiles(ctx, p.Hash)
+		if err != nil && !errors.Is(err, origin.ErrNotFound) {
+			s.forgetReceipt(receiptKey{sess, p.Hash})
+			return err
+		}
+		s.remember(sess, files)
+	}
+	return nil
+}
+
+func (s *Store) forgetReceipt(k receiptKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.receipts.Remove(k)
+}
+
+// readFiles returns the files of a stored shard, whose SHA-256 a server computed. The bytes of the
+// shard are compared with its name.
+func (s *Store) readFiles(ctx context.Context, h codec.Hash) (files []Content, err error) {
+	k := names.ShardKey(h)
+	b, _, err := s.store.Get(ctx, k, "")
+	if err != nil {
+		return nil, err
+	}
+	if got := merkle.Chunk(b); got != h {
+		return nil, fmt.Errorf("%s: %w", k, codec.Corrupt("shard", 0, "its bytes have the hash %s", got))
+	}
+	in, err := shard.NewReader(bytesReader(b), int64(len(b)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", k, err)
+	}
+	for f, err := range in.Files() {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k, err)
+		}
+		if f.SHA256 == ([32]byte{}) {
+			continue
+		}
+		c := Content{ID: codec.FileID{File: f.File, Shard: h, Block: f.Block}, SHA256: f.SHA256, Size: f.Size()}
+		for _, t := range f.Terms {
+			c.Chunks += t.Chunks.Len()
+		}
+		files = append(files, c)
+	}
+	return files, nil
+}

@@ -1,0 +1,90 @@
+package upload_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/upload"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// Another server of the same store finds what a session uploaded, after Recall. Another session
+// finds nothing.
+func TestRecall(t *testing.T) {
+	large := random(1, 300_000)
+	first := newBench(t, upload.Options{})
+	p := pack(t, large, []byte("x"), nil)
+	first.putXorb(p)
+	files, err := first.putShard("me", p.shard(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	basic := random(2, 100_000)
+	c, err := first.PutContent(t.Context(), "me", bytes.NewReader(basic), int64(len(basic)), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := openBench(t, first.store, upload.Options{})
+	for _, want := range append(files, c) {
+		if want.Size == 0 {
+			continue // without a shard
+		}
+		if _, err := second.FileBySHA256(t.Context(), "me", want.SHA256); !errors.Is(err, origin.ErrNotFound) {
+			t.Errorf("before Recall: %v", err)
+		}
+		for _, sess := range []upload.SessionID{"other", "me"} {
+			if err := second.Recall(t.Context(), sess); err != nil {
+				t.Fatal(err)
+			}
+			got, err := second.FileBySHA256(t.Context(), sess, want.SHA256)
+			if sess == "me" && (err != nil || got != want) {
+				t.Errorf("after Recall: %+v, %v, want %+v", got, err, want)
+			}
+			if sess == "other" && !errors.Is(err, origin.ErrNotFound) {
+				t.Errorf("another session: %v", err)
+			}
+		}
+		second = openBench(t, first.store, upload.Options{})
+	}
+}
+
+// A receipt of a shard that a sweep has deleted is skipped. A corrupt shard is an error each time.
+func TestRecallOfLostShards(t *testing.T) {
+	b := newBench(t, upload.Options{})
+	var shards []codec.Hash
+	for seed := range uint64(3) {
+		content := random(seed, 1000)
+		c, err := b.PutContent(t.Context(), "me", bytes.NewReader(content), int64(len(content)), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards = append(shards, c.ID.Shard)
+	}
+	if err := b.store.Delete(t.Context(), names.ShardKey(shards[1])); err != nil {
+		t.Fatal(err)
+	}
+	second := openBench(t, b.store, upload.Options{})
+	if err := second.Recall(t.Context(), "me"); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, true} {
+		_, err := second.FileBySHA256(t.Context(), "me", sha256.Sum256(random(uint64(i), 1000)))
+		if (err == nil) != want {
+			t.Errorf("file %d: %v", i, err)
+		}
+	}
+	if err := origintest.Replace(b.store, names.ShardKey(shards[2]), []byte("other bytes")); err != nil {
+		t.Fatal(err)
+	}
+	third := openBench(t, b.store, upload.Options{})
+	for range 2 {
+		if err := third.Recall(t.Context(), "me"); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("a corrupt shard: %v", err)
+		}
+	}
+}
