@@ -1,10 +1,12 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -49,17 +51,20 @@ func (r *Repo) List(ctx context.Context, commit, dir string, recursive bool) ite
 				return
 			}
 			seen[key] = true
-			entries, following, err := r.page(ctx, next)
-			for i := 0; err == nil && i < len(entries); i++ {
-				var e Entry
-				var ok bool
-				if e, ok, err = entries[i].entry(); ok && err == nil && !yield(e, nil) {
-					return
-				}
-			}
+			page, following, err := r.page(ctx, next)
 			if err != nil {
 				yield(Entry{}, err)
 				return
+			}
+			for l, err := range decodePage(page) {
+				var e Entry
+				var ok bool
+				if err == nil {
+					e, ok, err = l.entry()
+				}
+				if (ok || err != nil) && (!yield(e, err) || err != nil) {
+					return
+				}
 			}
 			next = following
 		}
@@ -79,28 +84,52 @@ func (r *Repo) listURL(commit, dir string, recursive bool) string {
 	return fmt.Sprintf("%s?recursive=%t&limit=%d", path, recursive, pageEntries)
 }
 
-// page returns the entries of a page, and path and query of the next one; "": it is the last.
-func (r *Repo) page(ctx context.Context, path string) (entries []listEntry, next string, err error) {
+// page returns the JSON of a page, and path and query of the next one; "": it is the last.
+func (r *Repo) page(ctx context.Context, path string) (page []byte, next string, err error) {
 	q := r.request("listing", path)
-	b, header, err := r.get(ctx, q, maxPage)
+	page, header, err := r.get(ctx, q, maxPage)
 	if err != nil {
 		return nil, "", err
 	}
-	if entries, err = decodePage(b); err != nil {
-		return nil, "", err
-	}
 	next, err = r.nextPage(q.URL, header)
-	return entries, next, err
+	return page, next, err
 }
 
-func decodePage(b []byte) (entries []listEntry, err error) {
-	if err := json.Unmarshal(b, &entries); err != nil {
-		return nil, notJSON("the listing", err)
+// decodePage yields the entries of a page one by one: an entry may have two bytes in JSON and
+// hundreds in memory. An error ends it.
+func decodePage(b []byte) iter.Seq2[listEntry, error] {
+	return func(yield func(listEntry, error) bool) {
+		d := json.NewDecoder(bytes.NewReader(b))
+		switch start, err := d.Token(); {
+		case err != nil || start != json.Delim('['):
+			yield(listEntry{}, notArray(b, err))
+			return
+		case !json.Valid(b):
+			yield(listEntry{}, notJSON("the listing", errors.New("a syntax error")))
+			return
+		}
+		for d.More() {
+			var l listEntry
+			err := d.Decode(&l)
+			if err != nil {
+				err = notJSON("the listing", err)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
 	}
-	if entries == nil { // null, which is no empty list
-		return nil, codec.Corrupt("listing", 0, "it is null")
+}
+
+// notArray returns the error of a page that does not begin as an array.
+func notArray(b []byte, err error) error {
+	switch {
+	case bytes.Equal(bytes.TrimSpace(b), []byte("null")): // it is no empty list
+		return codec.Corrupt("listing", 0, "it is null")
+	case err == nil:
+		err = errors.New("it is no array")
 	}
-	return entries, nil
+	return notJSON("the listing", err)
 }
 
 // nextPage returns the address of the next page in a header, without the endpoint:

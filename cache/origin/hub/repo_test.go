@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -155,6 +156,9 @@ func TestO24_BadListings(t *testing.T) {
 		{"no JSON", answer("login"), origin.ErrUnavailable, "no JSON of the Hub"},
 		{"object instead of list", answer("{}"), origin.ErrUnavailable, "no JSON of the Hub"},
 		{"null", answer("null"), codec.ErrCorrupt, "it is null"},
+		{"cut list", answer(`[{"type":"directory","path":"a"}`), origin.ErrUnavailable, "no JSON of the Hub"},
+		{"more than a list", answer("[] []"), origin.ErrUnavailable, "no JSON of the Hub"},
+		{"number in the list", answer("[1]"), origin.ErrUnavailable, "no JSON of the Hub"},
 		{"null in the list", answer("[null]"), codec.ErrCorrupt, "no type"},
 		{"no type", answer(`[{"path":"a","size":1}]`), codec.ErrCorrupt, `"a": no type`},
 		{"huge size", answer(`[{"type":"file","path":"a","size":9223372036854775807,"oid":"` + strings.Repeat("0", 40) + `"}]`), codec.ErrCorrupt, "9223372036854775807 bytes"},
@@ -177,6 +181,20 @@ func TestO24_BadListings(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 		})
+	}
+}
+
+// The entries of a page are not in memory together: tiny ones need many times their bytes.
+func TestPageMemory(t *testing.T) {
+	page := []byte("[" + strings.Repeat("{},", maxPage/3-1) + "{}]")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range decodePage(page) {
+		break
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 2*maxPage {
+		t.Errorf("%d bytes of memory for the first entry of a page of %d bytes", n, len(page))
 	}
 }
 
@@ -376,11 +394,10 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(`[{"type":"file","path":"a","size":1,"oid":"0000000000000000000000000000000000000000"}]`))
 	f.Add([]byte(`[{"type":"file","path":"a","lfs":{"oid":"00","size":1}},{"type":"directory","path":"b"}]`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, err := decodePage(b)
-		if err != nil {
-			return
-		}
-		for _, w := range entries {
+		for w, err := range decodePage(b) {
+			if err != nil {
+				return
+			}
 			e, ok, err := w.entry()
 			if ok && err == nil && (e.Size < 0 || !e.Dir && e.Size > 0 && e.Xet.IsZero() && e.Git == nil && e.SHA256 == nil) {
 				t.Errorf("%+v", e)
