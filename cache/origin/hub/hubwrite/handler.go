@@ -1,6 +1,7 @@
 package hubwrite
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type handler struct {
 	o       Options
 	commits chan struct{} // slots
 	puts    chan struct{} // slots
+	lists   chan struct{} // slots for bodies of maxListBody, which are in memory
 }
 
 var _ hub.Writes = (*handler)(nil)
@@ -46,7 +48,9 @@ func NewHandler(o Options) hub.Writes {
 	if o.Idle == 0 {
 		o.Idle = time.Minute
 	}
-	return &handler{o: o, commits: make(chan struct{}, o.Commits), puts: make(chan struct{}, o.Puts)}
+	return &handler{
+		o: o, commits: make(chan struct{}, o.Commits), puts: make(chan struct{}, o.Puts), lists: make(chan struct{}, maxLists),
+	}
 }
 
 // Bounds of small bodies in bytes.
@@ -54,6 +58,7 @@ const (
 	maxSmallBody   = 64 << 10
 	maxListBody    = 8 << 20 // of preupload and the batch of LFS
 	maxListEntries = 5000
+	maxLists       = 8 // at a time
 )
 
 // Bounds of the rest of a refused commit. huggingface_hub sends about 250 files per commit, and
@@ -137,6 +142,16 @@ func checkRevision(revision string) error {
 	return nil
 }
 
+// readList decodes a body of up to maxListBody bytes.
+func (h *handler) readList(w http.ResponseWriter, r *http.Request, doc any) error {
+	release, err := h.acquire(r, h.lists)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return h.readJSON(w, r, maxListBody, doc)
+}
+
 // readJSON decodes a small body.
 func (h *handler) readJSON(w http.ResponseWriter, r *http.Request, limit int64, doc any) error {
 	body := h.body(w, r, limit)
@@ -144,8 +159,39 @@ func (h *handler) readJSON(w http.ResponseWriter, r *http.Request, limit int64, 
 	if err != nil {
 		return bodyError(err)
 	}
-	if err := json.Unmarshal(b, doc); err != nil {
+	var refusal *hub.Refusal
+	switch err := json.Unmarshal(b, doc); {
+	case errors.As(err, &refusal):
+		return refusal
+	case err != nil:
 		return refuse("the body is not the JSON of this request")
+	}
+	return nil
+}
+
+// A list has at most maxListEntries elements. A longer one is refused before the memory for its
+// elements is allocated: an element may have two bytes in JSON and a hundred in memory.
+type list[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *list[T]) UnmarshalJSON(b []byte) error {
+	*l = nil
+	d := json.NewDecoder(bytes.NewReader(b))
+	switch start, err := d.Token(); {
+	case err != nil || start == nil: // null is an empty list
+		return err
+	case start != json.Delim('['):
+		return errors.New("it is no list")
+	}
+	for d.More() {
+		if len(*l) == maxListEntries {
+			return tooLarge("at most %d entries in one request", maxListEntries)
+		}
+		var element T
+		if err := d.Decode(&element); err != nil {
+			return err
+		}
+		*l = append(*l, element)
 	}
 	return nil
 }
@@ -354,7 +400,7 @@ func (h *handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 // serveYAML accepts the metadata of a README. This server does not read it.
 func (h *handler) serveYAML(w http.ResponseWriter, r *http.Request) error {
 	var in struct{ Content string }
-	if err := h.readJSON(w, r, maxListBody, &in); err != nil {
+	if err := h.readList(w, r, &in); err != nil {
 		return err
 	}
 	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"errors": []string{}, "warnings": []string{}})

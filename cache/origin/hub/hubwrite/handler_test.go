@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -206,6 +207,8 @@ func TestRoutes(t *testing.T) {
 		{"batch of another operation", "POST", sums + "batch", `{"operation":"download","objects":[]}`, 422, "no downloads", ""},
 		{"batch of another hash", "POST", sums + "batch", `{"operation":"upload","hash_algo":"sha512"}`, 409, "sha256", ""},
 		{"batch of a branch", "POST", sums + "batch", `{"operation":"upload","ref":{"name":"dev"}}`, 404, "one branch", ""},
+		{"batch of no list", "POST", sums + "batch", `{"operation":"upload","objects":{}}`, 400, "JSON", ""},
+		{"batch of null", "POST", sums + "batch", `{"operation":"upload","objects":null}`, 200, `"objects":[]`, ""},
 		{"batch by GET", "GET", sums + "batch", "", 405, "only POST", ""},
 		{"batch with a hash that is none", "POST", sums + "batch", `{"operation":"upload","objects":[{"oid":"x","size":1}]}`, 200, `"error":{"code":422`, ""},
 		{"batch with a large object", "POST", sums + "batch", `{"operation":"upload","objects":[{"oid":"` + testOID + `","size":2199023255552}]}`, 200, `"error":{"code":413,"message":"at most 1 TiB"}`, ""},
@@ -325,6 +328,60 @@ func TestBatch(t *testing.T) {
 	}
 	if out.Objects[2].Actions != nil {
 		t.Error("an object that was stored has an action")
+	}
+}
+
+// A list with more entries than a request may have is refused before they need memory.
+func TestLongLists(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, tt := range []struct{ target, start string }{
+		{"/api/models/owner/name/preupload/main", `{"files":[`},
+		{"/owner/name.git/info/lfs/objects/batch", `{"operation":"upload","objects":[`},
+	} {
+		body := func(n int) string { return tt.start + strings.Repeat("{},", n-1) + "{}]}" }
+		if w := f.do("POST", tt.target, strings.NewReader(body(maxListEntries))); w.Code == http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %d for %d entries", tt.target, w.Code, maxListEntries)
+		}
+		long := body(maxListBody/3 - 20)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w := f.do("POST", tt.target, strings.NewReader(long))
+		runtime.ReadMemStats(&after)
+		if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "at most 5000 entries") {
+			t.Errorf("%s: status %d, %s", tt.target, w.Code, w.Body)
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 8*maxListBody {
+			t.Errorf("%s: %d bytes of memory for a body of %d bytes", tt.target, n, len(long))
+		}
+	}
+}
+
+// The number of lists in memory is bounded. Small bodies do not wait for them.
+func TestManyLists(t *testing.T) {
+	f := newFixture(t, Options{})
+	h, ok := NewHandler(Options{Repos: f.repos, Wait: time.Millisecond}).(*handler)
+	if !ok {
+		t.Fatal("another handler")
+	}
+	for range maxLists {
+		h.lists <- struct{}{}
+	}
+	f.Handler = hub.NewHandler(hub.HandlerOptions{Writes: h})
+	for target, want := range map[string]int{
+		"/api/models/owner/name/preupload/main":  http.StatusTooManyRequests,
+		"/owner/name.git/info/lfs/objects/batch": http.StatusTooManyRequests,
+		"/api/validate-yaml":                     http.StatusTooManyRequests,
+		"/api/repos/move":                        http.StatusBadRequest,
+	} {
+		if w := f.do("POST", target, strings.NewReader("{}")); w.Code != want {
+			t.Errorf("%s: status %d, want %d", target, w.Code, want)
+		}
+	}
+	for range maxLists {
+		<-h.lists
+	}
+	if w := f.do("POST", "/api/models/owner/name/preupload/main", strings.NewReader("{}")); w.Code != http.StatusOK || len(h.lists) != 0 {
+		t.Errorf("status %d, %d slots are taken", w.Code, len(h.lists))
 	}
 }
 

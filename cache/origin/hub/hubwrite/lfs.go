@@ -26,10 +26,10 @@ type batchRequest struct {
 	Ref       *struct {
 		Name string `json:"name"`
 	} `json:"ref"`
-	Objects []struct {
+	Objects list[struct {
 		OID  string `json:"oid"`
 		Size int64  `json:"size"`
-	} `json:"objects"`
+	}] `json:"objects"`
 }
 
 // A batchObject is the answer for an object. An object without actions needs no upload.
@@ -56,7 +56,7 @@ type action struct {
 // serveBatch sends the actions for large files.
 func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, t hub.Target) error {
 	var in batchRequest
-	if err := h.readJSON(w, r, maxListBody, &in); err != nil {
+	if err := h.readList(w, r, &in); err != nil {
 		return err
 	}
 	if err := in.check(); err != nil {
@@ -97,8 +97,6 @@ func (in *batchRequest) check() error {
 		return &hub.Refusal{Status: http.StatusUnprocessableEntity, Text: "this server has no downloads by LFS; read files at /REPO/resolve/main/PATH"}
 	case in.HashAlgo != "" && in.HashAlgo != "sha256" && in.HashAlgo != "sha_256":
 		return &hub.Refusal{Status: http.StatusConflict, Text: "the hash_algo must be sha256"}
-	case len(in.Objects) > maxListEntries:
-		return tooLarge("at most %d objects in one request", maxListEntries)
 	case in.Ref != nil && in.Ref.Name != "":
 		return checkRevision(in.Ref.Name)
 	}

@@ -42,14 +42,11 @@ type mode struct {
 // servePreupload sends the modes of files.
 func (h *handler) servePreupload(w http.ResponseWriter, r *http.Request, t hub.Target) error {
 	var in struct {
-		Files     []candidate `json:"files"`
-		GitIgnore *string     `json:"gitIgnore"`
+		Files     list[candidate] `json:"files"`
+		GitIgnore *string         `json:"gitIgnore"`
 	}
-	if err := h.readJSON(w, r, maxListBody, &in); err != nil {
+	if err := h.readList(w, r, &in); err != nil {
 		return err
-	}
-	if len(in.Files) > maxListEntries {
-		return tooLarge("at most %d files in one request", maxListEntries)
 	}
 	head, err := h.o.Repos.Head(r.Context(), t.Repo)
 	if err != nil {
