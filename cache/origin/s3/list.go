@@ -74,6 +74,10 @@ func (s *Store) accepts(k names.Key) bool {
 	return false
 }
 
+// emptyPages bounds the consecutive pages of a listing without a new key. A real bucket has none,
+// or few.
+const emptyPages = 1000
+
 // list yields the objects of the bucket with a prefix, sorted by key.
 func (s *Store) list(ctx context.Context, prefix, after string) iter.Seq2[listObject, error] {
 	return func(yield func(listObject, error) bool) {
@@ -81,14 +85,18 @@ func (s *Store) list(ctx context.Context, prefix, after string) iter.Seq2[listOb
 		if after != "" {
 			query.Set("start-after", after)
 		}
-		seen := map[string]bool{}
+		seen, last, empty := map[string]bool{}, "", 0
 		for {
 			p, err := s.retryPage(ctx, prefix, query)
 			if err != nil {
 				yield(listObject{}, err)
 				return
 			}
+			empty++
 			for _, o := range p.Objects {
+				if o.Key > last {
+					last, empty = o.Key, 0
+				}
 				if !yield(o, nil) {
 					return
 				}
@@ -96,7 +104,7 @@ func (s *Store) list(ctx context.Context, prefix, after string) iter.Seq2[listOb
 			switch {
 			case !p.IsTruncated:
 				return
-			case p.Next == "" || seen[p.Next]:
+			case p.Next == "" || seen[p.Next] || empty == emptyPages:
 				yield(listObject{}, &origin.HintError{Err: fmt.Errorf("%q: %w: the listing does not end", prefix, origin.ErrUnavailable), Tries: 1})
 				return
 			}

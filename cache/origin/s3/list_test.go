@@ -59,6 +59,25 @@ func TestO24_Pages(t *testing.T) {
 	}
 }
 
+// TestEndlessPages lists a bucket whose tokens never repeat. Its pages have no key, or always the
+// same.
+func TestEndlessPages(t *testing.T) {
+	for _, contents := range []string{"", "<Contents><Key>vref/*sUt*a</Key></Contents>"} {
+		pages := 0
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			pages++
+			if pages > 5000 {
+				t.Fatal("the listing does not end")
+			}
+			return answer(r, http.StatusOK, fmt.Sprintf("<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>%s</ListBucketResult>", pages, contents))
+		})
+		s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Attempts: 1, Transport: transport})
+		if _, err := listed(t.Context(), s); !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "does not end") {
+			t.Errorf("List yields %v after %d pages, want %v", err, pages, origin.ErrUnavailable)
+		}
+	}
+}
+
 // TestListOfNoBucket lists at an address without a bucket, such as an endpoint with a path.
 func TestListOfNoBucket(t *testing.T) {
 	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
