@@ -25,7 +25,6 @@ import (
 // useHub makes the program use a server as the Hub, with caches of its own.
 func useHub(t *testing.T, endpoint string) {
 	t.Helper()
-	harness.Program(t) // its build cache is below XDG_CACHE_HOME
 	t.Setenv("HF_ENDPOINT", endpoint)
 	t.Setenv("HF_HOME", t.TempDir())
 	t.Setenv("HF_TOKEN", "")

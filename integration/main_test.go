@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv(childEnv); role != "" {
 		os.Exit(runChild(role, os.Args[1:]))
 	}
+	removeHome := fstest.PrivateHome()
 	code := m.Run()
+	removeHome()
 	if err := harness.RemoveProgram(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)

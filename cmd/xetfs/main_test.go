@@ -39,7 +39,15 @@ func TestMain(m *testing.M) {
 		fstest.PrivateMounts()
 		os.Setenv("XETFS_PROGRESS", "none") // a command that takes long on a busy machine prints lines
 	}
-	testscript.Main(m, map[string]func(){"xetfs": main})
+	testscript.Main(tests{m}, map[string]func(){"xetfs": main})
+}
+
+// tests runs all tests with a home of their own.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	defer fstest.PrivateHome()()
+	return t.M.Run()
 }
 
 // The scripts read like sessions. Beside the usual commands they have

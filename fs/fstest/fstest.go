@@ -2,7 +2,9 @@
 package fstest
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -32,4 +34,30 @@ func PrivateMounts() {
 	_ = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
 	err = unix.Exec(program, os.Args, append(os.Environ(), privateEnv+"=1"))
 	panic("a mount namespace of its own: " + err.Error())
+}
+
+// PrivateHome gives a test program an empty home, with the caches and logs of the programs that it
+// starts. remove deletes it. Other runs of the tests and the user's mounts then share nothing with
+// this one. Go keeps its folders.
+func PrivateHome() (remove func()) {
+	home, err := os.MkdirTemp("", "xetfs-home-")
+	if err != nil {
+		panic(err)
+	}
+	out, err := exec.Command("go", "env", "-json", "GOCACHE", "GOENV", "GOMODCACHE", "GOPATH").Output()
+	if err != nil {
+		panic(err)
+	}
+	folders := map[string]string{}
+	if err := json.Unmarshal(out, &folders); err != nil {
+		panic(err)
+	}
+	for name, folder := range folders {
+		os.Setenv(name, folder)
+	}
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+		os.Unsetenv(name)
+	}
+	os.Setenv("HOME", home)
+	return func() { os.RemoveAll(home) }
 }
