@@ -169,8 +169,8 @@ func (h *handler) readJSON(w http.ResponseWriter, r *http.Request, limit int64, 
 	return nil
 }
 
-// A list has at most maxListEntries elements. A longer one is refused before the memory for its
-// elements is allocated: an element may have two bytes in JSON and a hundred in memory.
+// A list has at most maxListEntries elements. A longer one is refused before its elements are
+// allocated, because two bytes of JSON may become a hundred in memory.
 type list[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.
