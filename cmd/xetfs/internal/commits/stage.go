@@ -223,7 +223,7 @@ func (st *stage) addLarge(ctx context.Context, s *staged, op *hubwrite.Operation
 	c, err := st.findContent(ctx, sum)
 	switch {
 	case errors.Is(err, origin.ErrNotFound):
-		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client ; upload it again", hubwrite.Quote(s.path))
+		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client; upload it again", hubwrite.Quote(s.path))
 	case err != nil:
 		return explained(err)
 	}
