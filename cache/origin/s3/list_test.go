@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -75,6 +76,24 @@ func TestEndlessPages(t *testing.T) {
 		if _, err := listed(t.Context(), s); !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "does not end") {
 			t.Errorf("List yields %v after %d pages, want %v", err, pages, origin.ErrUnavailable)
 		}
+	}
+}
+
+// TestEndlessUploads lists the uploads of a bucket whose markers never repeat. Its pages have no
+// upload.
+func TestEndlessUploads(t *testing.T) {
+	pages := 0
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if pages++; pages > 5000 {
+			t.Fatal("the listing does not end")
+		}
+		a, err := answer(r, http.StatusOK, fmt.Sprintf("<ListMultipartUploadsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k%d</NextKeyMarker></ListMultipartUploadsResult>", pages))
+		a.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		return a, err
+	})
+	s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Attempts: 1, Transport: transport})
+	if _, err := s.RemoveStray(t.Context(), 0); !errors.Is(err, origin.ErrUnavailable) || !strings.Contains(err.Error(), "does not end") {
+		t.Errorf("RemoveStray returns %v after %d pages, want %v", err, pages, origin.ErrUnavailable)
 	}
 }
 

@@ -39,11 +39,14 @@ func (s *Store) RemoveStray(ctx context.Context, older time.Duration) (removed i
 
 func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed int, err error) {
 	query := url.Values{"uploads": {""}, "prefix": {s.prefix}}
-	seen := map[string]bool{}
+	seen, empty := map[string]bool{}, 0
 	for {
 		p, now, err := s.uploadPage(ctx, query)
 		if err != nil {
 			return removed, wrap(ctx, "uploads", err)
+		}
+		if empty++; len(p.Uploads) > 0 {
+			empty = 0
 		}
 		for _, u := range p.Uploads {
 			if !strings.HasPrefix(u.Key, s.prefix) || now.Sub(u.Initiated) < older {
@@ -63,7 +66,7 @@ func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed 
 		if !p.IsTruncated {
 			return removed, nil
 		}
-		if seen[next] {
+		if seen[next] || empty == emptyPages {
 			return removed, fmt.Errorf("%w: the list of uploads does not end", origin.ErrUnavailable)
 		}
 		seen[next] = true
