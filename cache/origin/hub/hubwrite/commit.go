@@ -63,14 +63,14 @@ type Operation struct {
 // Limits bound a commit. The zero value has the defaults.
 type Limits struct {
 	Body       int64 // bytes; 0: 512 MiB
-	Line       int   // bytes of one line; 0: 16 MiB
+	Line       int   // bytes of one line; 0: 4 MiB
 	Operations int   // 0: 50,000
 	Paths      int   // bytes of all paths; 0: 16 MiB
 	Texts      int   // bytes of the header's line; 0: 64 KiB
 }
 
 func (l *Limits) fill() {
-	l.Body, l.Line, l.Operations = orDefault(l.Body, 512<<20), orDefault(l.Line, 16<<20), orDefault(l.Operations, 50_000)
+	l.Body, l.Line, l.Operations = orDefault(l.Body, 512<<20), orDefault(l.Line, 4<<20), orDefault(l.Operations, 50_000)
 	l.Paths, l.Texts = orDefault(l.Paths, 16<<20), orDefault(l.Texts, 64<<10)
 }
 
