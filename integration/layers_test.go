@@ -72,8 +72,9 @@ var mayImport = map[string][]string{
 	"cache/origin/linktest":   {"cache/origin/faulty"},
 	"cache/origin/origintest": append(below("codec"), below("cache")...),
 	"cache/seen":              {"codec", "codec/merkle", "cache/lru"},
+	"cache/byhash":            {"codec"},
 	"cache": {"codec", "codec/merkle", "codec/page", "codec/shard", "codec/xorb",
-		"cache/arena", "cache/flight", "cache/lru", "cache/disk", "cache/origin", "cache/seen"},
+		"cache/arena", "cache/flight", "cache/lru", "cache/disk", "cache/origin", "cache/seen", "cache/byhash"},
 
 	"cache/origin/hub/hubtest":  {},
 	"cache/origin/hub/hubwrite": {"cache/origin/hub", "cache/origin/upload"},
