@@ -67,8 +67,9 @@ type Source interface {
 	// their chunks unproven. A source that proves ignores the call.
 	Prove(chunks []ChunkHashes)
 
-	// Proven returns the hashes and sizes that Prove has stored of chunks r of xorb x. Leaves with
-	// a zero hash are unknown. It sends no request. nil: all are unknown, or the source proves.
+	// Proven returns the hashes and sizes of chunks r of xorb x that are proven. It sends no request,
+	// so they must be in memory or on a local disk. The store may have lost the xorb. Leaves with a
+	// zero hash are unknown. nil: all are unknown.
 	Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf
 
 	// ContentHash returns a new hash over the content of file id, and the sum that proves the

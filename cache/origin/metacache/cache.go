@@ -28,6 +28,7 @@ type Cache struct {
 // block that its shard proves. The kind "file" of older versions was not proven and is not read.
 const (
 	kindXorb      = "xorb"
+	kindLost      = "xorb that the store has lost"
 	kindFile      = "file proven by its chunks"
 	kindNamedFile = "file proven by its shard"
 	kindShard     = "hashes of a shard"
@@ -110,6 +111,24 @@ func (k *Cache) DropInfo(x codec.Hash) {
 	if k.backend != nil {
 		k.drop(k.xorbKey(x))
 	}
+}
+
+// PutLost stores the info of a xorb that the store has lost. The disk may still have its chunks.
+func (k *Cache) PutLost(x codec.Hash, in *xorb.Info) {
+	if k.backend != nil {
+		key := k.key(kindLost, x[:])
+		k.put(key, encodeInfo(key, in))
+	}
+}
+
+// Lost returns the info that PutLost stored of xorb x, or nil.
+func (k *Cache) Lost(x codec.Hash) *xorb.Info {
+	if k.backend == nil {
+		return nil
+	}
+	key := k.key(kindLost, x[:])
+	in, _ := get(context.Background(), k, key, func(value []byte) (*xorb.Info, error) { return decodeInfo(key, x, value) })
+	return in
 }
 
 // New returns a Cache in a Backend. scope names the store. named is objects.Options.Named.

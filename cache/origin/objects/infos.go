@@ -128,6 +128,18 @@ func (c *infos) end(token *loadToken, in *info, value []byte, err error) {
 // lookup returns an info from memory. It takes no lock, because each read looks up at least one.
 func (c *infos) lookup(x codec.Hash) (*info, bool) { return c.byXorb.Get(x) }
 
+// known returns the info of xorb x from memory or the metacache, or nil. The store may have lost the
+// xorb.
+func (c *infos) known(x codec.Hash) *xorb.Info {
+	if in, ok := c.lookup(x); ok {
+		return in.Info
+	}
+	if in := c.meta.Info(context.Background(), x); in != nil {
+		return in
+	}
+	return c.meta.Lost(x)
+}
+
 // drop removes the info of xorb x, which describes a corrupt copy. A later get does not return
 // the result of a load that is running now.
 func (c *infos) drop(x codec.Hash) {

@@ -122,7 +122,18 @@ func (o *objects) Hold(codec.FileID) (release func()) { return func() {} }
 func (o *objects) Prove([]origin.ChunkHashes) {}
 
 // Proven implements Source.
-func (o *objects) Proven(codec.Hash, codec.ChunkRange) []merkle.Leaf { return nil }
+func (o *objects) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf {
+	in := o.infos.known(x)
+	if in == nil || r.Start >= r.End || int(r.End) > in.Len() {
+		return nil
+	}
+	leaves := make([]merkle.Leaf, 0, r.Len())
+	for i := r.Start; i < r.End; i++ {
+		start, end := in.UnpackedRange(codec.ChunkRange{Start: i, End: i + 1})
+		leaves = append(leaves, merkle.Leaf{Hash: in.Chunks[i], Size: uint64(end - start)})
+	}
+	return leaves
+}
 
 // ContentHash implements Source.
 func (o *objects) ContentHash(codec.FileID) (h hash.Hash, want []byte) { return nil, nil }
@@ -181,6 +192,7 @@ func (o *objects) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 	if err != nil {
 		if errors.Is(err, origin.ErrNotFound) {
 			o.infos.drop(x) // or Narrow would still succeed
+			o.meta.PutLost(x, in.Info)
 		}
 		return nil, fmt.Errorf("xorb %s: %w", x, err)
 	}

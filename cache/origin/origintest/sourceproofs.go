@@ -101,7 +101,7 @@ func (c *contract) proveIgnored(t testing.TB, src origin.Source) {
 		t.Fatal(err)
 	}
 	checkRun(t, x, r, run)
-	if got := src.Proven(x.Hash(), r); got != nil {
+	if got := src.Proven(x.Hash(), r); got != nil && !slices.Equal(got, proven(x, r).Leaves) {
 		t.Errorf("Proven of a source that proves = %v", got)
 	}
 }
