@@ -54,6 +54,22 @@ func (s *Store) Entries() iter.Seq[Entry] {
 	}
 }
 
+// Xorbs returns the xorbs with chunks on disk, and the ranges of these chunks in order. It reads the
+// index alone.
+func (s *Store) Xorbs() iter.Seq2[codec.Hash, []codec.ChunkRange] {
+	return func(yield func(codec.Hash, []codec.ChunkRange) bool) {
+		for k, spans := range s.disk.Load().index.All() {
+			var ranges []codec.ChunkRange
+			for _, p := range spans {
+				ranges = append(ranges, p.Chunks)
+			}
+			if k.Kind == index.ChunkKind && !yield(k.Hash, ranges) {
+				return
+			}
+		}
+	}
+}
+
 // Verify reads all entries and compares them with their checksums. It forgets and reports
 // corrupt ones; evicted ones are no damage. It returns the number of entries that were read. The
 // error is that of ctx, or that of a disk that does not answer.
