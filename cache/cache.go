@@ -46,6 +46,7 @@ type Cache struct {
 	planSlots chan struct{} // of requests of plans
 	seen      *seen.Table   // hashes of chunks, see proofs.go; nil: the origin proves them
 	drops     *seen.Drops   // of unproven chunks; nil: the origin proves them
+	moved     *movedChunks  // on disk, see moved.go; nil: none are looked for
 	helpers   chan struct{}
 	stats     counters
 }
@@ -111,6 +112,11 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		n := max(minSeen, o.MemoryBytes/seenShare)
 		hashes, drops, o.MemoryBytes = seen.New(n), new(seen.Drops), o.MemoryBytes-n
 	}
+	var moved *movedChunks
+	if o.Disk != nil && src.Proves() && !src.Local() {
+		n := max(minMoved, o.MemoryBytes/movedShare)
+		moved, o.MemoryBytes = newMovedChunks(n), o.MemoryBytes-n
+	}
 	// The chunks that were unpacked last stay. ristretto decides about all others.
 	last := min(8<<20, o.MemoryBytes/4)
 	m, err := newMemory(o.MemoryBytes-last, last)
@@ -123,6 +129,7 @@ func New(src origin.Source, o Options) (*Cache, error) {
 		noVerify:  o.NoVerify,
 		seen:      hashes,
 		drops:     drops,
+		moved:     moved,
 		disk:      o.Disk,
 		memory:    m,
 		planSlots: make(chan struct{}, maxPlanned),

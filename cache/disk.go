@@ -127,8 +127,9 @@ func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	t := &c.fetches
 	t.retain(f)
 	free := func() { t.leave(f) }
-	err := c.put(f.drops, f.xorb, r, func() error {
-		return c.packed.PutRunWait(t.writes.drainCtx, f.xorb, f.annotated.Slice(r), free)
+	run := f.annotated.Slice(r)
+	err := c.put(f.drops, f.xorb, run, func() error {
+		return c.packed.PutRunWait(t.writes.drainCtx, f.xorb, run, free)
 	})
 	if err != nil { // it is a cache
 		free()

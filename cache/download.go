@@ -84,11 +84,10 @@ func (c *Cache) putWaiting(ctx context.Context) putFunc {
 	}
 }
 
-// request requests chunks from the origin. After an error it returns the first chunks that
+// request requests chunks that are not on disk. After an error it returns the first chunks that
 // arrived, or nil.
 func (d *download) request(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
-	d.c.stats.misses.Add(int64(r.Len()))
-	run, err = d.c.src.Chunks(ctx, d.xorb, r, origin.ReadOptions{
+	run, _, err = d.c.chunks(ctx, d.xorb, r, origin.ReadOptions{
 		Buffer:    func(n int) []byte { return make([]byte, n) },
 		OnPartial: d.setPartial,
 	})
@@ -131,7 +130,8 @@ func (d *download) store(run *xorb.Run, least int) {
 	good := func(r codec.ChunkRange) codec.ChunkRange { return d.verify(news, r) }
 	for r := range d.c.absentVerified(d.xorb, news.Chunks, good) {
 		if d.diskErr == nil {
-			d.diskErr = d.c.put(d.drops, d.xorb, r, func() error { return d.put(d.xorb, news.Slice(r), func() {}) })
+			part := news.Slice(r)
+			d.diskErr = d.c.put(d.drops, d.xorb, part, func() error { return d.put(d.xorb, part, func() {}) })
 		}
 		if errors.Is(d.diskErr, disk.ErrBusy) {
 			d.next = r.Start

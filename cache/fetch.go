@@ -67,18 +67,17 @@ func (c *Cache) get(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	if run, ok := c.readDisk(ctx, f, false); ok {
 		return run, nil
 	}
-	c.stats.misses.Add(int64(f.chunks.Len()))
 	return c.request(ctx, f)
 }
 
-// request sends one request to the origin.
+// request requests chunks that are not on disk.
 func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	f.replica = c.replicas.current(f.xorb)
 	o := origin.ReadOptions{Buffer: f.allocate}
 	if c.fetches.reportPartial {
 		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, run) }
 	}
-	run, err = c.src.Chunks(ctx, f.xorb, f.chunks, o)
+	run, f.copied, err = c.chunks(ctx, f.xorb, f.chunks, o)
 	if err != nil {
 		return nil, &replicaError{f.replica, err}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,8 @@ type fetch struct {
 	buf       *buffer // the memory of run, if it is ours
 	replica   int     // of the xorb
 	fromDisk  bool    // all of it was read from disk
+
+	copied []codec.ChunkRange // the chunks that were copied on disk, see moved.go
 
 	next        *fetch       // of this xorb; guarded by fetchTable.mu
 	users       int          // guarded by fetchTable.mu
@@ -264,6 +267,11 @@ func (f *fetch) ended() (ended, failed bool) {
 	default:
 		return false, false
 	}
+}
+
+// isFromDisk reports whether a chunk of a finished fetch is from disk.
+func (f *fetch) isFromDisk(chunk uint32) bool {
+	return f.fromDisk || slices.ContainsFunc(f.copied, func(r codec.ChunkRange) bool { return r.Start <= chunk && chunk < r.End })
 }
 
 // size returns the memory of a finished fetch. It must have users.

@@ -154,10 +154,15 @@ var errDropped = fmt.Errorf("chunks were found corrupt meanwhile: %w", errRetry)
 
 // put calls store, which stores chunks of a run on disk, unless they were dropped since the given
 // number of drops. It drops chunks that were dropped meanwhile.
-func (c *Cache) put(drops int64, x codec.Hash, r codec.ChunkRange, store func() error) error {
+func (c *Cache) put(drops int64, x codec.Hash, run *xorb.Run, store func() error) error {
 	if c.seen == nil {
-		return store()
+		err := store()
+		if err == nil {
+			c.noteStored(x, run)
+		}
+		return err
 	}
+	r := run.Chunks
 	if c.drops.Since(drops, x, r) {
 		return errDropped
 	}

@@ -147,7 +147,7 @@ func (rd *readOp) countBytes() {
 		case n <= 0:
 		case w.from == nil:
 			memory += n
-		case w.from.fromDisk:
+		case w.from.isFromDisk(rd.key(i).index):
 			disk += n
 		default:
 			origin += n

@@ -44,7 +44,8 @@ func (e *replicaError) Unwrap() error { return e.err }
 // current replica of xorb x if err concerns it. Then it returns true if the origin has others.
 // Data from a remote origin may be damaged on the way, so it returns true once more.
 //
-// Corrupt chunks of the disk cache are not attributed to the origin.
+// Corrupt chunks of the disk cache are not attributed to the origin. The retry must use
+// origin.NoCache: a copy of a moved chunk is attributed to the origin.
 func (c *Cache) ShouldRetry(x codec.Hash, err error, n int) bool {
 	if errors.Is(err, errDiskCorrupt) {
 		return n <= maxDiskTries

@@ -274,8 +274,6 @@ func (r *Run) isFromDisk(chunk uint32) bool {
 // markVerified notes that a chunk is verified. The last one stores the run on disk.
 func (r *Run) markVerified(chunk uint32) {
 	if r.verified != nil && !r.verified[chunk-r.Chunks.Start].Swap(true) && r.unverified.Add(-1) == 0 {
-		_ = r.c.put(r.drops, r.xorb, r.Chunks, func() error { // it is a cache
-			return r.store()
-		})
+		_ = r.c.put(r.drops, r.xorb, r.Run, r.store) // it is a cache
 	}
 }

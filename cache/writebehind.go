@@ -131,6 +131,12 @@ func (t *fetchTable) nextTask() (next writeTask, ok bool) {
 	return next, true
 }
 
+func (t *fetchTable) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.writes.closed
+}
+
 func (t *fetchTable) skippedChunks() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
