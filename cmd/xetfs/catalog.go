@@ -228,8 +228,8 @@ func newRepack() *cobra.Command {
 		Long: `Copies the live chunks of xorbs that are partly unused into new xorbs, and joins small xorbs and
 shards. All versions and snapshots then use the new objects. Their numbers, times and contents stay.
 The old objects are garbage for the next sweep after the time of grace. Mounts read on: when an old
-object is gone, they look up the new one. Their disk caches fetch moved data again. xetfs catalog sweep
---dry-run says when a repack is worth while.
+object is gone, they look up the new one. Disk caches stay useful: chunks are found by hash, not by
+xorb. xetfs catalog sweep --dry-run says when a repack is worth while.
 
 The output says first what is replaced and what a sweep will free. Publishers, sweeps and readers
 may continue. A repack may be interrupted at any time: every version stays readable, and the next
