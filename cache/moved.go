@@ -201,11 +201,12 @@ func (c *Cache) awaitTable(ctx context.Context) bool {
 	}
 }
 
-// fillTable adds the chunks on disk whose hashes are stored, too. The error is that of a panic.
+// fillTable adds the chunks on disk whose hashes are stored, too, until the table is full. The error is
+// that of a panic.
 func (c *Cache) fillTable() (err error) {
 	defer flight.Guard(&err)
 	for x, ranges := range c.packed.Xorbs() {
-		if c.fetches.isClosed() {
+		if c.moved.IsFull() || c.fetches.isClosed() {
 			return nil
 		}
 		all := codec.ChunkRange{Start: ranges[0].Start, End: ranges[len(ranges)-1].End}

@@ -76,6 +76,13 @@ func (t *Table) Find(h codec.Hash) (x codec.Hash, chunk uint32, ok bool) {
 	return x, 0, false
 }
 
+// IsFull reports whether a further generation drops chunks that were added.
+func (t *Table) IsFull() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.old.places != nil
+}
+
 // IsEmpty reports whether nothing was added.
 func (t *Table) IsEmpty() bool {
 	t.mu.Lock()

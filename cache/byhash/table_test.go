@@ -40,8 +40,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("hash %d is that of chunk %d of %s, %v; want %+v", n, chunk, x, ok, want)
 		}
 	}
-	if table.IsEmpty() {
-		t.Error("a table with chunks is empty")
+	if table.IsEmpty() || table.IsFull() {
+		t.Error("a table with few chunks is empty or full")
 	}
 }
 
@@ -70,8 +70,8 @@ func TestTable_Bound(t *testing.T) {
 					t.Fatalf("chunk %d of %d is absent", i, n)
 				}
 			}
-			if _, _, ok := table.Find(hashOf(1)); ok {
-				t.Error("the first chunk is still found")
+			if _, _, ok := table.Find(hashOf(1)); ok || !table.IsFull() {
+				t.Error("the first chunk is still found, or the table is not full")
 			}
 			runtime.KeepAlive(table)
 		})
