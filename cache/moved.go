@@ -201,8 +201,7 @@ func (c *Cache) awaitTable(ctx context.Context) bool {
 	}
 }
 
-// fillTable adds the chunks on disk whose hashes are stored, too, until the table is full. The error is
-// that of a panic.
+// fillTable adds the chunks on disk with stored hashes until the table is full. A panic is an error.
 func (c *Cache) fillTable() (err error) {
 	defer flight.Guard(&err)
 	for x, ranges := range c.packed.Xorbs() {

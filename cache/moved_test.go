@@ -349,7 +349,7 @@ func TestMoved_Canceled(t *testing.T) {
 	if err := m.Read(ctx, s.new.Hash(), chunks(0, 60), 0, make([]byte, 60*movedChunk)); !errors.Is(err, context.Canceled) {
 		t.Errorf("read: %v", err)
 	}
-	m.moved = nil
+	close(m.moved.ready)
 	if p := make([]byte, movedChunk); m.Read(t.Context(), s.new.Hash(), chunks(0, 1), 0, p) != nil || !bytes.Equal(p, s.new.Xorb.Chunks[0]) {
 		t.Error("a later read failed")
 	}
