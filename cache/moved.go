@@ -29,7 +29,7 @@ const (
 )
 
 // maxTableWait is how long requests wait for the first table. They fetch what it lacks then.
-const maxTableWait = time.Second
+const maxTableWait = 5 * time.Second
 
 // movedChunks finds chunks on disk by their hashes.
 type movedChunks struct {
