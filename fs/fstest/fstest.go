@@ -2,6 +2,7 @@
 package fstest
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -41,23 +42,24 @@ func PrivateMounts() {
 // this one. Go keeps its folders.
 func PrivateHome() (remove func()) {
 	home, err := os.MkdirTemp("", "xetfs-home-")
-	if err != nil {
-		panic(err)
-	}
-	out, err := exec.Command("go", "env", "-json", "GOCACHE", "GOENV", "GOMODCACHE", "GOPATH").Output()
-	if err != nil {
-		panic(err)
-	}
+	check(err)
+	out, err := exec.CommandContext(context.Background(), "go", "env", "-json", "GOCACHE", "GOENV", "GOMODCACHE", "GOPATH").Output()
+	check(err)
 	folders := map[string]string{}
-	if err := json.Unmarshal(out, &folders); err != nil {
-		panic(err)
-	}
+	check(json.Unmarshal(out, &folders))
 	for name, folder := range folders {
-		os.Setenv(name, folder)
+		check(os.Setenv(name, folder))
 	}
 	for _, name := range []string{"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
-		os.Unsetenv(name)
+		check(os.Unsetenv(name))
 	}
-	os.Setenv("HOME", home)
-	return func() { os.RemoveAll(home) }
+	check(os.Setenv("HOME", home))
+	return func() { _ = os.RemoveAll(home) }
+}
+
+// check panics because a test program has no test yet.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
 }
