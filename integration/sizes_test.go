@@ -12,7 +12,7 @@ import (
 // maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
 // commit message.
 var maxLines = map[string]int{
-	"cache":                    3850,
+	"cache":                    3860,
 	"cache/disk":               4700,
 	"cache/origin/cas":         5700,
 	"cache/origin/fetch":       2920,
