@@ -35,7 +35,7 @@ type fakeUploads struct {
 
 	mu      sync.Mutex
 	files   map[upload.SessionID]map[[32]byte]upload.Content // guarded by mu
-	earlier map[[32]byte]upload.Content                      // what Recall finds; guarded by mu
+	earlier map[[32]byte]upload.Content                      // files that Recall adds; guarded by mu
 	recalls int                                              // calls of Recall; guarded by mu
 	puts    int                                              // calls of PutContents; guarded by mu
 	leases  error                                            // of Commit; guarded by mu
