@@ -171,6 +171,9 @@ type listEntry struct {
 
 // entry checks an entry. ok is false for what a mount cannot show: submodules of git.
 func (l *listEntry) entry() (e Entry, ok bool, err error) {
+	if l.Path == "" { // without the entry, the listing would look complete
+		return e, false, codec.Corrupt("listing", 0, "an entry without a path")
+	}
 	e = Entry{Path: l.Path, Size: l.Size, ModTime: l.time()}
 	switch l.Type {
 	case "directory":

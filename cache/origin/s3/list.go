@@ -35,9 +35,11 @@ type listObject struct {
 // eventName is the event of keys that no xetfs writes. The name is stable.
 const eventName = "name_rejected"
 
-// List implements origin.Store. It skips objects with other keys and logs the first one.
+// List implements origin.Store. It skips objects with other keys and logs the first one. A bucket
+// that does not sort its keys is an error: callers rely on the order to find the newest version.
 func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
+		var last names.Key
 		for o, err := range s.list(ctx, s.prefix+prefix, s.startAfter(after)) {
 			if err != nil {
 				yield(origin.Item{}, err)
@@ -47,6 +49,11 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 			if !s.accepts(k) || k <= after {
 				continue
 			}
+			if k <= last {
+				yield(origin.Item{}, &origin.HintError{Err: fmt.Errorf("%q: %w: the bucket does not list its keys in order", prefix, origin.ErrUnavailable), Tries: 1})
+				return
+			}
+			last = k
 			if !yield(origin.Item{Key: k, Size: o.Size, Modified: o.LastModified}, nil) {
 				return
 			}
