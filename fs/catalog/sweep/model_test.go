@@ -42,10 +42,12 @@ type model struct {
 	copies   string // folder of a mirror; "": none
 	settings *names.Settings
 	writers  rules
+	repacks  rules
 	sweepers rules
 	stalls   int     // how often a writer pauses in one publish
 	pauses   float64 // how likely it does before a call, if not 0
 	narrow   bool    // see uploadServer
+	lives    int     // how much longer than usual the processes live, if not 0
 
 	mu      sync.Mutex
 	rows    map[string][]names.Row // that were published, by symbol; guarded by mu
@@ -94,6 +96,14 @@ func (m *model) play() {
 		p := process("server", i, m.writers)
 		lives = append(lives, life{p, func() { m.serve(p) }})
 	}
+	repackers := dice.IntN(2)
+	if m.repacks.blind != nil {
+		repackers = 3
+	}
+	for i := range repackers {
+		p := process("repacker", i, m.repacks)
+		lives = append(lives, life{p, func() { m.repack(p) }})
+	}
 	for i := range 1 + dice.IntN(3) {
 		p := process("sweeper", i, m.sweepers)
 		lives = append(lives, life{p, func() { m.sweep(p) }})
@@ -102,8 +112,8 @@ func (m *model) play() {
 	m.look("at the end")
 }
 
-// awake connects a process for its next action, in which it may crash.
-func (m *model) awake(p *process) origin.WriteStore {
+// awake connects a process for its next action, in which it crashes once in some times.
+func (m *model) awake(p *process, times int) origin.WriteStore {
 	p.mu.Lock()
 	p.left = m.stalls
 	if strings.HasPrefix(p.name, "sweeper") {
@@ -111,7 +121,7 @@ func (m *model) awake(p *process) origin.WriteStore {
 	}
 	p.mu.Unlock()
 	n := 0
-	if p.roll(8) == 0 {
+	if p.roll(times) == 0 {
 		n = 1 + p.roll(12)
 	}
 	w := p.connect(m.store, n, p.roll(2) == 0)
@@ -179,9 +189,9 @@ func (m *model) look(when string) {
 
 // write is the life of a writer.
 func (m *model) write(p *process) {
-	for range 4 + p.roll(8) {
+	for range max(1, m.lives) * (4 + p.roll(8)) {
 		p.sleep(p.upTo(2 * m.settings.Window))
-		what, err := m.change(p, m.awake(p))
+		what, err := m.change(p, m.awake(p, 8))
 		m.count(what, err)
 		if p.roll(4) == 0 {
 			m.look("after " + what)
@@ -205,9 +215,7 @@ func (m *model) index(p *process, s origin.Store) *dedup.Options {
 // change does one thing that a writer does.
 func (m *model) change(p *process, s origin.WriteStore) (string, error) {
 	ctx := context.Background()
-	pub, err := writer.Open(ctx, s, origin.Pages(s), writer.Options{
-		Settings: m.settings, Clock: p.clock, Sleep: p.wait, Random: p.random,
-	})
+	pub, err := m.open(ctx, p, s)
 	if err != nil {
 		return "open", err
 	}
@@ -233,6 +241,27 @@ func (m *model) change(p *process, s origin.WriteStore) (string, error) {
 		return "snapshot", err
 	}
 	return "delete snapshot", pub.DeleteSnapshot(ctx, fmt.Sprint("snap", p.roll(2)))
+}
+
+func (m *model) open(ctx context.Context, p *process, s origin.WriteStore) (*writer.Writer, error) {
+	return writer.Open(ctx, s, origin.Pages(s), writer.Options{
+		Settings: m.settings, Clock: p.clock, Sleep: p.wait, Random: p.random,
+	})
+}
+
+// repack is the life of a repacker. It crashes often, and the next run wants the xorbs of the
+// crashed one, which a sweep may delete meanwhile.
+func (m *model) repack(p *process) {
+	for range max(1, m.lives) * (6 + p.roll(8)) {
+		p.sleep(p.upTo(2 * m.settings.Window))
+		s := m.awake(p, 2)
+		pub, err := m.open(context.Background(), p, s)
+		if err == nil {
+			_, err = repack.Run(context.Background(), s, pub, repack.Options{})
+		}
+		m.count("repack", err)
+		m.look("after a repack")
+	}
 }
 
 // files returns a tree. Most trees come back again and again, and others are like them, so
@@ -331,9 +360,9 @@ func (m *model) remove(ctx context.Context, p *process, pub *writer.Writer, symb
 
 // sweep is the life of a sweeper.
 func (m *model) sweep(p *process) {
-	for range 3 + p.roll(4) {
+	for range max(1, m.lives) * (3 + p.roll(4)) {
 		p.sleep(p.upTo(2 * m.settings.Window))
-		s := m.awake(p)
+		s := m.awake(p, 8)
 		r, err := sweep.Sweep(context.Background(), s, origin.Pages(s), sweep.Options{Clock: p.clock, Sleep: p.wait, Random: p.random})
 		m.count("sweep", err)
 		m.mu.Lock()
@@ -444,23 +473,29 @@ func TestModelRules(t *testing.T) {
 		t.Skip("takes too long")
 	}
 	tests := []struct {
-		name              string
-		writers, sweepers rules
-		pauses            float64
-		narrow            bool
+		name                       string
+		writers, repacks, sweepers rules
+		pauses                     float64
+		narrow                     bool
+		lives                      int
+		first                      uint64 // history to begin with, some of the next ones find the fault; 0: 1
 	}{
-		{"writers do not look whether a sweep is under way", rules{blind: noSweep}, rules{}, 0, false},
-		{"sweepers do not look what writers keep", rules{}, rules{blind: nothingKept}, 0.03, false},
-		{"uploads lease nothing, and commits name no xorbs", rules{}, rules{}, 0.03, true},
+		{name: "writers do not look whether a sweep is under way", writers: rules{blind: noSweep}},
+		{name: "repackers do not look whether a sweep is under way", repacks: rules{blind: noSweep}, pauses: 0.03},
+		{name: "sweepers do not look what writers keep", sweepers: rules{blind: nothingKept}, pauses: 0.03},
+		{name: "sweepers do not keep replaced trees of snapshots", sweepers: rules{blind: nothingReplaced}, lives: 4, first: 40},
+		{name: "uploads lease nothing, and commits name no xorbs", pauses: 0.03, narrow: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			for i := range uint64(500) {
-				m := newModel(1 + i)
-				m.writers, m.sweepers, m.stalls, m.pauses, m.narrow = tt.writers, tt.sweepers, 100, tt.pauses, tt.narrow
+			first := max(1, tt.first)
+			for seed := first; seed < first+500; seed++ {
+				m := newModel(seed)
+				m.writers, m.repacks, m.sweepers = tt.writers, tt.repacks, tt.sweepers
+				m.stalls, m.pauses, m.narrow, m.lives = 100, tt.pauses, tt.narrow, tt.lives
 				m.play()
 				if len(m.faults) > 0 {
-					t.Logf("history %d: %s", 1+i, m.faults[0])
+					t.Logf("history %d: %s", seed, m.faults[0])
 					return
 				}
 			}
@@ -483,4 +518,13 @@ func nothingKept(k names.Key, b []byte) ([]byte, error) {
 	}
 	st.Kept = nil
 	return names.Encode(&st)
+}
+
+func nothingReplaced(k names.Key, b []byte) ([]byte, error) {
+	var snap names.Snapshot
+	if p, err := names.ParseKey(k); err != nil || p.Kind != names.SnapshotKind || names.Decode(b, &snap) != nil {
+		return b, nil
+	}
+	snap.Replaced = nil
+	return names.Encode(&snap)
 }

@@ -197,8 +197,9 @@ type inspector struct {
 	lost  []string
 }
 
-// missing returns the required objects that are missing. All versions of live symbols, all
-// versions deleted less than the time of grace ago, and the snapshots are required.
+// missing returns the required objects that are missing. All versions of live symbols and the
+// snapshots are required. So is what was deleted, or replaced by a repack, less than the time of
+// grace ago.
 func missing(s origin.Store, now time.Time, grace time.Duration) []string {
 	in := &inspector{s: s, grace: grace, now: now, seen: map[names.Key]bool{}}
 	for item, err := range s.List(context.Background(), "", "") {
@@ -212,9 +213,15 @@ func missing(s origin.Store, now time.Time, grace time.Duration) []string {
 			in.symbol(item.Key)
 		case p.Kind == names.SnapshotKind:
 			var snap names.Snapshot
-			if in.decode(item.Key, &snap) {
-				for _, row := range snap.Rows {
-					in.page(row.Root, fmt.Sprintf("snapshot %s: %d", snap.Name, row.Number))
+			if !in.decode(item.Key, &snap) {
+				continue
+			}
+			for _, row := range snap.Rows {
+				in.page(row.Root, fmt.Sprintf("snapshot %s: %d", snap.Name, row.Number))
+			}
+			if now.Sub(item.Modified) < grace {
+				for _, row := range snap.Replaced {
+					in.page(row.Root, fmt.Sprintf("snapshot %s before a repack: %d", snap.Name, row.Number))
 				}
 			}
 		}

@@ -182,7 +182,7 @@ func (u *uploadServer) upload(ctx context.Context, symbol string, files map[stri
 func (m *model) serve(p *process) {
 	for range 3 + p.roll(5) {
 		p.sleep(p.upTo(2 * m.settings.Window))
-		s, ctx := m.awake(p), context.Background()
+		s, ctx := m.awake(p, 8), context.Background()
 		w, err := writer.Open(ctx, s, origin.Pages(s), writer.Options{Settings: m.settings, Clock: p.clock, Sleep: p.wait, Random: p.random})
 		if err != nil {
 			m.count("open", err)
