@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -160,9 +161,14 @@ func remount(t *testing.T, dir string, flags uintptr, options string) {
 	}
 }
 
+// removeAll removes a folder in which a mount may make files meanwhile.
 func removeAll(t *testing.T, path string) {
 	t.Helper()
-	if err := os.RemoveAll(path); err != nil {
+	err := os.RemoveAll(path)
+	for end := time.Now().Add(harness.Patience); errors.Is(err, unix.ENOTEMPTY) && time.Now().Before(end); {
+		err = os.RemoveAll(path)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
