@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -153,7 +155,7 @@ func newFaultyProxy(t *testing.T, s *origintest.S3, hits func(r *http.Request) b
 	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // the signature covers it
-	}, ErrorLog: nil}
+	}, ErrorLog: log.New(io.Discard, "", 0)} // killed clients are no news
 	p := &faultyProxy{hits: hits}
 	front := httptest.NewServer(harness.FullDuplex(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
@@ -188,6 +190,13 @@ func (p *faultyProxy) reached() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count >= p.at
+}
+
+// hitsSince returns the number of requests that the fault may hit since set.
+func (p *faultyProxy) hitsSince() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
 }
 
 // isWrite reports whether a request changes the bucket.
