@@ -65,16 +65,9 @@ func newOutageMount(t *testing.T, store string, flags ...string) *outageMount {
 func mountBucket(t *testing.T, c *bucketClient, flags ...string) *harness.Mount {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mnt")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	cmd := exec.Command(harness.Program(t), harness.MountArgs(c.address, dir, flags...)...)
 	cmd.Env = c.env
-	m := harness.StartCommand(t, cmd, c.address, dir)
-	if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
-		t.Fatalf("%s was not mounted:\n%s", c.address, m.Log)
-	}
-	return m
+	return harness.MountCommand(t, cmd, c.address, dir)
 }
 
 // begin lets no byte pass. If refuse is set, connections are reset instead.

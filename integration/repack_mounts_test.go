@@ -127,11 +127,7 @@ func mountTrusting(t *testing.T, authority, source string, flags ...string) *har
 	dir := t.TempDir()
 	cmd := exec.Command(harness.Program(t), harness.MountArgs(source, dir, flags...)...)
 	cmd.Env = []string{"SSL_CERT_FILE=" + authority}
-	m := harness.StartCommand(t, cmd, source, dir)
-	if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("mount_ready")); !ok {
-		t.Fatalf("%s was not mounted:\n%s", source, m.Log)
-	}
-	return m
+	return harness.MountCommand(t, cmd, source, dir)
 }
 
 // A repackReader reads files of one tree of a mount.

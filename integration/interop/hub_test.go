@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -187,13 +188,9 @@ func startServe(t *testing.T, env []string, args ...string) (address *url.URL, s
 	t.Helper()
 	cmd := exec.Command(need(t, xetfsEnv), append([]string{"serve", "--listen=127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	address, err := startServer(cmd)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("serve: %v", err)
 	}
 	stop = sync.OnceFunc(func() {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
@@ -204,15 +201,24 @@ func startServe(t *testing.T, env []string, args ...string) (address *url.URL, s
 		}
 	})
 	t.Cleanup(stop)
+	return address, stop
+}
+
+// startServer starts a server and returns the address that it prints.
+func startServer(cmd *exec.Cmd) (*url.URL, error) {
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("serve: %v", err)
+		return nil, errors.Join(err, cmd.Wait())
 	}
-	u, err := url.Parse(strings.TrimSuffix(line, "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u, stop
+	return url.Parse(strings.TrimSuffix(line, "\n"))
 }
 
 // filesOf returns the regular files of a folder by their path. Links are followed, and the

@@ -6,15 +6,20 @@
   {"do": "commits", "repo", "name", "count"} one commit for each of count files NAME/i
   {"do": "change", "repo"}                   deletes, overwrites, copies and moves; then a commit on
                                              an old parent, whose status is "stale"
+  {"do": "reuse", "repo", "seconds"}         commits of two of eight contents into repositories REPO0,
+                                             REPO1, … for some time, with a line for each: {"repo",
+                                             "files", "error"}
   {"do": "refused", "repo", "writer", "reader", "files", "size"}
                                              commits that the server refuses, with files of text in their
                                              bodies, and their errors: "errors"
 """
 
+import itertools
 import json
 import pathlib
 import random
 import sys
+import time
 
 from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi, ModelCard, ModelHubMixin
 from huggingface_hub.errors import HfHubHTTPError
@@ -72,6 +77,23 @@ def change():
     return dict(commit=oid, stale=stale)
 
 
+def reuse():
+    dice = random.Random(job["repo"])
+    end = time.monotonic() + job["seconds"]
+    for i in itertools.count():
+        if time.monotonic() > end:
+            return dict(commit="")
+        name, error = f"{repo}{i}", None
+        files = dice.sample(range(8), 2)
+        adds = [CommitOperationAdd(f"{n}.bin", random.Random(n).randbytes(300_000)) for n in files]
+        try:
+            api.create_repo(name)
+            api.create_commit(name, adds, commit_message="reuse")
+        except Exception as e:
+            error = f"{type(e).__name__}: {e}"
+        print(json.dumps(dict(repo=name, files=files, error=error)), flush=True)
+
+
 def refused():
     token = job["writer"]
     api.create_repo(repo, token=token)
@@ -101,4 +123,4 @@ def refused():
     })
 
 
-print(json.dumps({"refused": refused, "push": push, "folder": folder, "large": large, "commits": commits, "change": change}[job["do"]]()))
+print(json.dumps({"refused": refused, "push": push, "reuse": reuse, "folder": folder, "large": large, "commits": commits, "change": change}[job["do"]]()))

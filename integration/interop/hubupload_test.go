@@ -3,7 +3,9 @@ package interop
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -31,6 +33,11 @@ import (
 // hubBeforeEnv is a virtual environment with the newest huggingface_hub whose upload_folder makes
 // one commit. It has upload_large_folder, too.
 const hubBeforeEnv = "XETFS_INTEROP_HUB_BEFORE"
+
+var (
+	uploadFiles  = flag.Int("upload-files", 400, "small files of TestHubUpload")
+	uploadFloats = flag.Int("upload-floats", 0, "numbers in a file of floats of TestHubUpload; 0: without the file")
+)
 
 // uploadTree makes a folder with files: empty, one byte, texts, floats, and many with odd names.
 func uploadTree(t *testing.T, files int) string {
@@ -129,10 +136,21 @@ func (w *writable) isSound(t *testing.T) {
 }
 
 // Each client uploads the same tree into a repository of its own. Downloads by other clients and by
-// xetfs are the same as the source. The second upload sends no xorb and makes no version.
+// xetfs are the same as the source, and so is a mount that follows the store. The second upload sends
+// no xorb and makes no version.
 func TestHubUpload(t *testing.T) {
-	folder := uploadTree(t, 400)
+	folder := uploadTree(t, *uploadFiles)
+	if *uploadFloats > 0 {
+		dice := rand.New(rand.NewPCG(1, 2))
+		b := make([]byte, 0, 4**uploadFloats)
+		for range *uploadFloats {
+			b = binary.LittleEndian.AppendUint32(b, 0x3c000000+dice.Uint32N(0x2000000))
+		}
+		writeFile(t, filepath.Join(folder, "weights.bin"), b)
+	}
 	w := startWritable(t, folder)
+	dir := filepath.Join(t.TempDir(), "mnt")
+	m := harness.MountCommand(t, exec.Command(need(t, xetfsEnv), harness.MountArgs(w.store, dir, "--follow=200ms")...), w.store, dir)
 	newest, before := need(t, hubEnv), need(t, hubBeforeEnv)
 	hf := func(args ...string) {
 		command(t, w.env(t.TempDir()), nil, filepath.Join(newest, "bin/hf"), args...)
@@ -154,6 +172,11 @@ func TestHubUpload(t *testing.T) {
 		t.Run(up.name, func(t *testing.T) {
 			repo := "org/" + up.name
 			up.run(repo)
+			want := filesOf(t, folder)
+			harness.WaitUntil(t, "the mount shows the commit", func() bool {
+				_, err := os.Stat(m.Path(repo))
+				return err == nil && maps.Equal(filesOf(t, m.Path(repo)), want)
+			})
 			versions := strings.Count(string(xetfs(t, "history", w.store, repo)), "\n")
 			xorbs := w.count("POST /v1/xorbs")
 			up.run(repo)

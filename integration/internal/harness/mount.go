@@ -53,11 +53,18 @@ func MountSource(t testing.TB, source string, flags ...string) *Mount {
 // MountAt mounts source at dir, which it creates.
 func MountAt(t testing.TB, source, dir string, flags ...string) *Mount {
 	t.Helper()
+	return MountCommand(t, exec.Command(Program(t), MountArgs(source, dir, flags...)...), source, dir)
+}
+
+// MountCommand runs a command that mounts source at dir, which it creates. It returns when the mount
+// can be read.
+func MountCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
+	t.Helper()
 	NeedFuse(t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	m := StartMount(t, source, dir, flags...)
+	m := StartCommand(t, cmd, source, dir)
 	if _, ok := m.Log.Wait(MountLimit, Event("mount_ready")); !ok {
 		t.Fatalf("%s was not mounted within %v:\n%s", source, MountLimit, m.Log)
 	}

@@ -1,0 +1,264 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var uploadKills = flag.Int("upload-kills", 1, "at how many system calls of each kind a server of uploads is killed, and how often a client; 40: each call")
+
+// attemptTime bounds an upload whose server is gone.
+const attemptTime = 2 * time.Minute
+
+// attempt uploads a folder to a server, and returns the error of the client.
+func (h *hub) attempt(ctx context.Context, t *testing.T, repo, folder string) error {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"do": "folder", "repo": repo, "folder": folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(need(t, hubEnv), "bin/python3"), "hubupload.py")
+	cmd.Env = append(os.Environ(), h.env(t.TempDir())...)
+	cmd.Stdin = bytes.NewReader(in)
+	return cmd.Run()
+}
+
+// hubAt returns the hub at an address, without a proxy.
+func hubAt(address fmt.Stringer) *hub {
+	return &hub{Server: &httptest.Server{URL: strings.TrimSuffix(address.String(), "/")}}
+}
+
+// isUploaded compares a version in the store with a folder.
+func isUploaded(t *testing.T, store, version, folder string) {
+	t.Helper()
+	to := t.TempDir()
+	xetfs(t, "get", store, version, to)
+	if got := filesOf(t, to); !maps.Equal(got, filesOf(t, folder)) {
+		t.Errorf("%s: %d files that differ from %s", version, len(got), folder)
+	}
+}
+
+// SIGKILL ends a server at each system call of an upload that changes the store. The version before
+// stays readable. After a restart, the client's second attempt succeeds as one version, and a sweep
+// removes what the first one left.
+func TestHubServerKilled(t *testing.T) {
+	before, after := uploadTree(t, 5), uploadTree(t, 8)
+	killed := 0
+	for _, call := range []string{"linkat", "renameat", "fsync", "unlinkat", "write", "pwrite64"} {
+		missed := 0
+		for n := 1; n <= *uploadKills && missed < 2; n++ {
+			store := sweptStore(t)
+			xetfs(t, "publish", store, "org/model", before)
+			if !uploadKilled(t, call, n, store, after) {
+				missed++
+				continue
+			}
+			killed++
+			isUploaded(t, store, "org/model@0", before)
+			address, stop := startServe(t, nil, "--writable", "--cache-dir=off", store)
+			if err := hubAt(address).attempt(t.Context(), t, "org/model", after); err != nil {
+				t.Errorf("%s %d: the second attempt: %v", call, n, err)
+			}
+			stop()
+			isUploaded(t, store, "org/model", after)
+			time.Sleep(4 * time.Second) // the time of grace
+			xetfs(t, "catalog", "sweep", store)
+			isUploaded(t, store, "org/model@0", before)
+			isUploaded(t, store, "org/model", after)
+			if h := string(xetfs(t, "history", store, "org/model")); strings.Count(h, "a folder") != 1 {
+				t.Errorf("%s %d: the history is\n%s", call, n, h)
+			}
+			xetfs(t, "catalog", "check", "--data", store)
+		}
+	}
+	t.Logf("%d kills", killed)
+	if killed == 0 {
+		t.Error("no server was killed")
+	}
+}
+
+// uploadKilled uploads a folder to a server that SIGKILL ends at its n-th call of one kind, and
+// reports whether it was killed.
+func uploadKilled(t *testing.T, call string, n int, store, folder string) bool {
+	t.Helper()
+	cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call,
+		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n),
+		need(t, xetfsEnv), "serve", "--listen=127.0.0.1:0", "--writable", "--cache-dir=off", store)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	address, err := startServer(cmd)
+	if err != nil {
+		return true // killed before it was ready
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), attemptTime)
+	defer cancel()
+	first := hubAt(address).attempt(ctx, t, "org/model", folder)
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may be gone
+	err = cmd.Wait()
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	t.Logf("%s %d: the client: %v, the server: %v", call, n, first, err)
+	return ok && status.Signaled()
+}
+
+// SIGKILL ends a client at any time of an upload. A second attempt succeeds.
+func TestHubClientKilled(t *testing.T) {
+	folder := uploadTree(t, 100)
+	w := startWritable(t, folder)
+	begin := time.Now()
+	if err := w.attempt(t.Context(), t, "org/whole", folder); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(begin)
+	for n := range *uploadKills {
+		repo := fmt.Sprint("org/killed", n)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(whole))))
+		first := w.attempt(ctx, t, repo, folder)
+		cancel()
+		if err := w.attempt(t.Context(), t, repo, folder); err != nil {
+			t.Errorf("the attempt after %v: %v", first, err)
+		}
+		isUploaded(t, w.store, repo, folder)
+	}
+	w.isSound(t)
+}
+
+var reuseTime = flag.Duration("reuse-time", 10*time.Second, "time for which the clients of TestHubReuse upload")
+
+// Clients upload contents that only deleted versions have, while other processes delete, prune and
+// sweep with a short time of grace. A commit that was answered with success reads in full.
+func TestHubReuse(t *testing.T) {
+	store := sweptStore(t)
+	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", store)
+	h := hubAt(address)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	sweeps := make(chan int)
+	go func() {
+		n := 0
+		for ; ctx.Err() == nil; n++ {
+			cmd := exec.Command(need(t, xetfsEnv), "catalog", "sweep", store)
+			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
+				t.Errorf("sweep: %v\n%s", err, out)
+			}
+		}
+		sweeps <- n
+	}()
+	const clients = 2
+	committed := make(chan reused)
+	for i := range clients {
+		go reuse(ctx, t, h, fmt.Sprintf("org/c%d-", i), committed)
+	}
+	contents := map[string][32]byte{}
+	done, failed, ended := 0, 0, 0
+	for ended < clients {
+		switch c := <-committed; {
+		case c.Repo == "":
+			ended++
+		case c.Error != "":
+			failed++
+			t.Logf("%s: %s", c.Repo, c.Error)
+		default:
+			done++
+			c.check(t, store, contents)
+			xetfs(t, "prune", "--keep-last=1", store, c.Repo)
+			h.deleteRepo(t, c.Repo)
+		}
+	}
+	cancel()
+	t.Logf("%d commits beside %d sweeps, %d were refused", done, <-sweeps, failed)
+	if done < 2 {
+		t.Error("too few commits")
+	}
+	xetfs(t, "catalog", "check", "--data", store)
+}
+
+// A reused is a commit of the job reuse.
+type reused struct {
+	Repo  string // "": the client has ended
+	Files []int
+	Error string
+}
+
+// reuse runs the job reuse.
+func reuse(ctx context.Context, t *testing.T, h *hub, repo string, committed chan<- reused) {
+	defer func() { committed <- reused{} }()
+	in, err := json.Marshal(map[string]any{"do": "reuse", "repo": repo, "seconds": reuseTime.Seconds()})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(need(t, hubEnv), "bin/python3"), "hubupload.py")
+	cmd.Env = append(os.Environ(), h.env(t.TempDir())...)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	for lines := json.NewDecoder(out); ; {
+		var c reused
+		if err := lines.Decode(&c); err != nil || c.Repo == "" {
+			break
+		}
+		committed <- c
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// check reads the files of a commit. A name has the same content in all commits, whose hash is in
+// contents.
+func (c *reused) check(t *testing.T, store string, contents map[string][32]byte) {
+	t.Helper()
+	to := t.TempDir()
+	xetfs(t, "get", store, c.Repo, to)
+	got := filesOf(t, to)
+	if len(got) != len(c.Files) {
+		t.Errorf("%s: %d files", c.Repo, len(got))
+	}
+	for name, content := range got {
+		sum := sha256.Sum256([]byte(content))
+		if first, ok := contents[name]; ok && first != sum {
+			t.Errorf("%s: %s has another content", c.Repo, name)
+		}
+		contents[name] = sum
+	}
+}
+
+// deleteRepo deletes a repository, as a client does.
+func (h *hub) deleteRepo(t *testing.T, repo string) {
+	t.Helper()
+	owner, name, _ := strings.Cut(repo, "/")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, h.URL+"/api/repos/delete",
+		strings.NewReader(fmt.Sprintf(`{"organization":%q,"name":%q}`, owner, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("delete %s: status %d", repo, answer.StatusCode)
+	}
+}
