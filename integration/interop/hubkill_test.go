@@ -142,7 +142,13 @@ var reuseTime = flag.Duration("reuse-time", 10*time.Second, "time for which the 
 // Clients upload contents that only deleted versions have, while other processes delete, prune and
 // sweep with a short time of grace. A commit that was answered with success reads in full.
 func TestHubReuse(t *testing.T) {
-	store := sweptStore(t)
+	for where, newStore := range map[string]func(*testing.T) string{"folder": sweptStore, "bucket": sweptBucket} {
+		t.Run(where, func(t *testing.T) { testReuse(t, newStore(t)) })
+	}
+}
+
+func testReuse(t *testing.T, store string) {
+	t.Helper()
 	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", store)
 	h := hubAt(address)
 	ctx, cancel := context.WithCancel(t.Context())

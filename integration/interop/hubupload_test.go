@@ -25,6 +25,8 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/cache/origin/s3"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 	"github.com/xetfs/xetfs/integration/internal/harness"
@@ -257,7 +259,7 @@ func TestHubRefused(t *testing.T) {
 	}
 }
 
-// sweptStore makes a store whose sweeps wait for seconds instead of days.
+// sweptStore makes a store in a folder whose sweeps wait for seconds instead of days.
 func sweptStore(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "store")
@@ -266,12 +268,34 @@ func sweptStore(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer store.Close()
+	initSwept(t, store)
+	return folder
+}
+
+// sweptBucket makes such a store in a bucket. Its keys are in the environment until the test ends.
+func sweptBucket(t *testing.T) string {
+	t.Helper()
+	server := origintest.ServeS3(t)
+	for name, value := range server.Env() {
+		t.Setenv(name, value)
+	}
+	address := "s3://" + server.Bucket() + "/store"
+	store, err := s3.Open(address, s3.Options{Getenv: os.Getenv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	initSwept(t, store)
+	return address
+}
+
+func initSwept(t *testing.T, store origin.WriteStore) {
+	t.Helper()
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Window, settings.Grace = 2*time.Second, 3*time.Second
 	if _, err := writer.Open(t.Context(), store, origin.Pages(store), writer.Options{Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
-	return folder
 }
 
 // Clients upload to a store that is repacked and swept between and beside the uploads. No file is
