@@ -22,7 +22,7 @@ func TestRepackBucketKilled(t *testing.T) {
 	server := origintest.ServeS3(t)
 	smooth := newRepackedBucket(t, server, "smooth")
 	smooth.client.run("catalog", "repack", smooth.client.address)
-	writes := smooth.proxy.hitsSince()
+	writes := smooth.proxy.Hits()
 	smooth.check("a repack")
 	smooth.sweep()
 	want := smooth.objects()
@@ -60,7 +60,7 @@ func TestRepackBucketKilled(t *testing.T) {
 type repackedBucket struct {
 	t      *testing.T
 	server *origintest.S3
-	proxy  *faultyProxy
+	proxy  *harness.FaultyProxy
 	client *bucketClient
 }
 
@@ -68,7 +68,7 @@ const bucketFiles = 6
 
 func newRepackedBucket(t *testing.T, server *origintest.S3, name string) *repackedBucket {
 	t.Helper()
-	b := &repackedBucket{t: t, server: server, proxy: newFaultyProxy(t, server, isWrite)}
+	b := &repackedBucket{t: t, server: server, proxy: harness.NewFaultyProxy(t, server.URL, isWrite)}
 	b.client = newBucketClient(t, server, b.proxy.URL)
 	b.client.address += name
 	initBucket(t, server, b.client.address)
@@ -81,7 +81,7 @@ func newRepackedBucket(t *testing.T, server *origintest.S3, name string) *repack
 	}
 	b.client.run("snapshot", "create", b.client.address, "kept", "m@1")
 	b.client.run("delete", b.client.address, "m@0", "m@1")
-	b.proxy.set(0, nil)
+	b.proxy.Set(0, nil)
 	return b
 }
 
@@ -98,7 +98,7 @@ func (b *repackedBucket) repackKilled(n int) bool {
 	b.t.Helper()
 	cmd := b.client.command("catalog", "repack", b.client.address)
 	started := make(chan struct{})
-	b.proxy.set(n, func(pass func()) {
+	b.proxy.Set(n, func(pass func()) {
 		if n%2 == 0 {
 			pass()
 		}
@@ -110,8 +110,8 @@ func (b *repackedBucket) repackKilled(n int) bool {
 	}
 	close(started)
 	err := cmd.Wait()
-	reached := b.proxy.reached()
-	b.proxy.set(0, nil)
+	reached := b.proxy.Reached()
+	b.proxy.Set(0, nil)
 	return reached && err != nil
 }
 

@@ -4,12 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,70 +130,6 @@ func TestO31_PublishToBucket(t *testing.T) {
 	c.run("verify", c.address)
 }
 
-// A faultyProxy passes requests on to a server, except the one at which a fault is due.
-type faultyProxy struct {
-	URL string
-
-	mu    sync.Mutex
-	count int // requests that the fault may hit, so far; guarded by mu
-	at    int // the request of the fault; guarded by mu
-	hits  func(r *http.Request) bool
-	fault func(pass func()) // guarded by mu
-}
-
-// newFaultyProxy returns a proxy with faults at the requests that hits accepts.
-func newFaultyProxy(t *testing.T, s *origintest.S3, hits func(r *http.Request) bool) *faultyProxy {
-	target, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pass := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		r.Out.Host = r.In.Host // the signature covers it
-	}, ErrorLog: log.New(io.Discard, "", 0)} // killed clients are no news
-	p := &faultyProxy{hits: hits}
-	front := httptest.NewServer(harness.FullDuplex(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.mu.Lock()
-		hit := false
-		if hits(r) {
-			p.count++
-			hit = p.count == p.at
-		}
-		fault := p.fault
-		p.mu.Unlock()
-		if !hit {
-			pass.ServeHTTP(w, r)
-			return
-		}
-		fault(func() { pass.ServeHTTP(httptest.NewRecorder(), r) })
-		panic(http.ErrAbortHandler)
-	})))
-	t.Cleanup(front.Close)
-	p.URL = front.URL
-	return p
-}
-
-// set makes the n-th request from now on faulty; 0: none.
-func (p *faultyProxy) set(n int, fault func(pass func())) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.count, p.at, p.fault = 0, n, fault
-}
-
-// reached reports whether the fault has hit a request.
-func (p *faultyProxy) reached() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count >= p.at
-}
-
-// hitsSince returns the number of requests that the fault may hit since set.
-func (p *faultyProxy) hitsSince() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.count
-}
-
 // isWrite reports whether a request changes the bucket.
 func isWrite(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
@@ -206,17 +137,17 @@ func isWrite(r *http.Request) bool { return r.Method != http.MethodGet && r.Meth
 // exactly one version.
 func TestO30_LostAnswers(t *testing.T) {
 	server := origintest.ServeS3(t)
-	p := newFaultyProxy(t, server, isWrite)
+	p := harness.NewFaultyProxy(t, server.URL, isWrite)
 	c := newBucketClient(t, server, p.URL)
 	address := c.address
 	for n := 1; ; n++ {
 		message := fmt.Sprint("lost at ", n)
 		c.address = fmt.Sprint(address, n)
 		c.env = append(c.env, "XDG_CACHE_HOME="+t.TempDir()) // the first writes are a probe
-		p.set(n, func(pass func()) { pass() })
+		p.Set(n, func(pass func()) { pass() })
 		c.run("publish", "--message="+message, c.address, "org/model", folderWith(t, strings.Repeat(message, 1000)))
-		reached := p.reached()
-		p.set(0, nil)
+		reached := p.Reached()
+		p.Set(0, nil)
 		if found := c.messages("org/model"); len(found) != 1 || found[0] != message {
 			t.Fatalf("%d versions, the first is %q, want one with %q", len(found), found[0], message)
 		}
@@ -232,7 +163,7 @@ func TestO30_LostAnswers(t *testing.T) {
 // readable, and the next publish completes.
 func TestO30_BucketPublishKilled(t *testing.T) {
 	server := origintest.ServeS3(t)
-	p := newFaultyProxy(t, server, func(*http.Request) bool { return true })
+	p := harness.NewFaultyProxy(t, server.URL, func(*http.Request) bool { return true })
 	c := newBucketClient(t, server, p.URL)
 	old, address := folderWith(t, "old"), c.address
 	for n := 1; ; n++ {
@@ -241,7 +172,7 @@ func TestO30_BucketPublishKilled(t *testing.T) {
 		text := strings.Repeat(fmt.Sprint("killed at ", n), 1000)
 		cmd := c.command("publish", c.address, "org/model", folderWith(t, text))
 		started := make(chan struct{})
-		p.set(n, func(pass func()) {
+		p.Set(n, func(pass func()) {
 			if n%2 == 0 {
 				pass()
 			}
@@ -253,8 +184,8 @@ func TestO30_BucketPublishKilled(t *testing.T) {
 		}
 		close(started)
 		err := cmd.Wait()
-		reached := p.reached()
-		p.set(0, nil)
+		reached := p.Reached()
+		p.Set(0, nil)
 		got := c.run("cat", c.address, "org/model", "file")
 		if got != "old" && got != text {
 			t.Fatalf("killed at request %d: the file has %d bytes, neither old nor new", n, len(got))

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
 var uploadKills = flag.Int("upload-kills", 1, "at how many system calls of each kind a server of uploads is killed, and how often a client; 40: each call")
@@ -53,66 +55,94 @@ func isUploaded(t *testing.T, store, version, folder string) {
 	}
 }
 
-// SIGKILL ends a server at each system call of an upload that changes the store. The version before
-// stays readable. After a restart, the client's second attempt succeeds as one version, and a sweep
-// removes what the first one left.
+// SIGKILL ends a server of a folder at each system call of an upload that changes the store.
 func TestHubServerKilled(t *testing.T) {
 	before, after := uploadTree(t, 5), uploadTree(t, 8)
-	killed := 0
 	for _, call := range []string{"linkat", "renameat", "fsync", "unlinkat", "write", "pwrite64"} {
-		missed := 0
-		for n := 1; n <= *uploadKills && missed < 2; n++ {
-			store := sweptStore(t)
-			xetfs(t, "publish", store, "org/model", before)
-			if !uploadKilled(t, call, n, store, after) {
-				missed++
-				continue
+		t.Run(call, func(t *testing.T) {
+			t.Parallel() // it mostly waits for the time of grace
+			killed, missed := 0, 0
+			for n := 1; n <= *uploadKills && missed < 2; n++ {
+				store := sweptStore(t)
+				xetfs(t, "publish", store, "org/model", before)
+				server := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call,
+					"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n),
+					need(t, xetfsEnv), "serve", "--listen=127.0.0.1:0", "--writable", "--cache-dir=off", store)
+				server.Env = append(os.Environ(), "GOMAXPROCS=1")
+				if !uploadKilled(t, fmt.Sprint(call, " ", n), server, after) {
+					missed++
+					continue
+				}
+				killed++
+				checkKilled(t, store, before, after)
 			}
-			killed++
-			isUploaded(t, store, "org/model@0", before)
-			address, stop := startServe(t, nil, "--writable", "--cache-dir=off", store)
-			if err := hubAt(address).attempt(t.Context(), t, "org/model", after); err != nil {
-				t.Errorf("%s %d: the second attempt: %v", call, n, err)
-			}
-			stop()
-			isUploaded(t, store, "org/model", after)
-			time.Sleep(4 * time.Second) // the time of grace
-			xetfs(t, "catalog", "sweep", store)
-			isUploaded(t, store, "org/model@0", before)
-			isUploaded(t, store, "org/model", after)
-			if h := string(xetfs(t, "history", store, "org/model")); strings.Count(h, "a folder") != 1 {
-				t.Errorf("%s %d: the history is\n%s", call, n, h)
-			}
-			xetfs(t, "catalog", "check", "--data", store)
-		}
-	}
-	t.Logf("%d kills", killed)
-	if killed == 0 {
-		t.Error("no server was killed")
+			t.Logf("%d kills", killed)
+		})
 	}
 }
 
-// uploadKilled uploads a folder to a server that SIGKILL ends at its n-th call of one kind, and
-// reports whether it was killed.
-func uploadKilled(t *testing.T, call string, n int, store, folder string) bool {
+// SIGKILL ends a server of a bucket at each write of an upload, before or after the bucket has it.
+func TestHubBucketServerKilled(t *testing.T) {
+	before, after := uploadTree(t, 5), uploadTree(t, 8)
+	for n := 1; n <= 2**uploadKills; n++ {
+		store := sweptBucket(t)
+		xetfs(t, "publish", store, "org/model", before)
+		direct := os.Getenv("AWS_ENDPOINT_URL_S3")
+		p := harness.NewFaultyProxy(t, direct, func(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead })
+		server := exec.Command(need(t, xetfsEnv), "serve", "--listen=127.0.0.1:0", "--writable", "--cache-dir=off", store)
+		server.Env = append(os.Environ(), "AWS_ENDPOINT_URL_S3="+p.URL)
+		p.Set(n, func(pass func()) {
+			if n%2 == 0 {
+				pass()
+			}
+			_ = server.Process.Kill()
+		})
+		if !uploadKilled(t, fmt.Sprint("write ", n), server, after) {
+			t.Logf("an upload makes %d writes", n-1)
+			break
+		}
+		checkKilled(t, store, before, after)
+	}
+}
+
+// uploadKilled uploads a folder to a server that ends by SIGKILL somewhere, and reports whether it
+// did.
+func uploadKilled(t *testing.T, where string, server *exec.Cmd, folder string) bool {
 	t.Helper()
-	cmd := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace="+call,
-		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n),
-		need(t, xetfsEnv), "serve", "--listen=127.0.0.1:0", "--writable", "--cache-dir=off", store)
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	address, err := startServer(cmd)
+	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	address, err := startServer(server)
 	if err != nil {
-		return true // killed before it was ready
+		return true // before it was ready
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), attemptTime)
 	defer cancel()
 	first := hubAt(address).attempt(ctx, t, "org/model", folder)
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // it may be gone
-	err = cmd.Wait()
-	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	t.Logf("%s %d: the client: %v, the server: %v", call, n, first, err)
+	_ = syscall.Kill(-server.Process.Pid, syscall.SIGINT) // it may be gone
+	err = server.Wait()
+	status, ok := server.ProcessState.Sys().(syscall.WaitStatus)
+	t.Logf("%s: the client: %v, the server: %v", where, first, err)
 	return ok && status.Signaled()
+}
+
+// checkKilled reads the version that an upload found before its server was killed. After a restart, a
+// second attempt succeeds as one version, and a sweep removes what the first one left.
+func checkKilled(t *testing.T, store, before, after string) {
+	t.Helper()
+	isUploaded(t, store, "org/model@0", before)
+	address, stop := startServe(t, nil, "--writable", "--cache-dir=off", store)
+	if err := hubAt(address).attempt(t.Context(), t, "org/model", after); err != nil {
+		t.Errorf("the second attempt: %v", err)
+	}
+	stop()
+	isUploaded(t, store, "org/model", after)
+	time.Sleep(4 * time.Second) // the time of grace
+	xetfs(t, "catalog", "sweep", store)
+	isUploaded(t, store, "org/model@0", before)
+	isUploaded(t, store, "org/model", after)
+	if h := string(xetfs(t, "history", store, "org/model")); strings.Count(h, "a folder") != 1 {
+		t.Errorf("the history is\n%s", h)
+	}
+	xetfs(t, "catalog", "check", "--data", store)
 }
 
 // SIGKILL ends a client at any time of an upload. A second attempt succeeds.
@@ -137,7 +167,7 @@ func TestHubClientKilled(t *testing.T) {
 	w.isSound(t)
 }
 
-var reuseTime = flag.Duration("reuse-time", 10*time.Second, "time for which the clients of TestHubReuse upload")
+var reuseTime = flag.Duration("reuse-time", 5*time.Second, "time for which the clients of TestHubReuse upload")
 
 // Clients upload contents that only deleted versions have, while other processes delete, prune and
 // sweep with a short time of grace. A commit that was answered with success reads in full.
