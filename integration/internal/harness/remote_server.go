@@ -89,8 +89,8 @@ type Traffic struct {
 }
 
 // Hedged returns how many requests were sent twice at most: fetch hedges one of twenty when a
-// busy machine answers late.
-func (t Traffic) Hedged() int64 { return t.Requests / 20 }
+// busy machine answers late. Requests before those of t may leave room for one more.
+func (t Traffic) Hedged() int64 { return t.Requests/20 + 1 }
 
 // Traffic returns the totals of the server so far.
 func (s *RemoteServer) Traffic() (now Traffic) {
