@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,8 @@ func newLimits(l Limits) *limits {
 	return &limits{Limits: l}
 }
 
+const never = time.Duration(math.MaxInt64)
+
 // errLimit is the cause of the context of a call that has reached its limit.
 var errLimit = errors.New("limit reached")
 
@@ -103,6 +106,9 @@ func (l *limits) begin(ctx context.Context, data bool) *call {
 	defer c.mu.Unlock()
 	c.startLocked(now)
 	wait, limited := c.waitLocked(now)
+	if !limited {
+		wait = never // a timer of 0 s would call check at once
+	}
 	if c.timer = time.AfterFunc(wait, c.check); !limited {
 		c.timer.Stop()
 	}
