@@ -90,13 +90,25 @@ func TestUnprovenDescriptorsOfWrongFile(t *testing.T) {
 	if _, err := io.ReadAll(file); !errors.Is(err, syscall.EIO) {
 		t.Errorf("a scan: %v", err)
 	}
-	m.s.files.background.Wait()
+	m.awaitNotices()
 	for name, f := range map[string]*os.File{"the scan": file, "another descriptor": other} {
 		if _, err := f.ReadAt(p, 7<<16); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s: a later read: %v", name, err)
 		}
 	}
 	m.checkFile(t, b.Files[0])
+}
+
+// awaitNotices waits for the notices to the kernel that earlier reads have caused. The lock orders
+// them before this call.
+func (m mounted) awaitNotices() {
+	f := m.s.files
+	f.mu.Lock()
+	unmounted := f.unmounted
+	f.mu.Unlock()
+	if !unmounted {
+		f.background.Wait()
+	}
 }
 
 // checkFile reads the file a, which is then proven.
@@ -124,7 +136,7 @@ func TestUnprovenPagesOfClosedFile(t *testing.T) {
 		if _, err := os.ReadFile(m.path("a")); !strict && !errors.Is(err, syscall.EIO) {
 			t.Errorf("a scan: %v", err)
 		}
-		m.s.files.background.Wait()
+		m.awaitNotices()
 		m.checkFile(t, b.Files[0])
 	}
 }
