@@ -82,7 +82,7 @@ lint:
 lint-more:        ## golangci-lint; slow to build the first time, so .ci/run calls it, make test does not
 	$(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run --config .ci/golangci.yml
 
-interop:          ## other Xet clients against us and us against them; .ci/run calls it
+interop: setup    ## other Xet clients against us and us against them; .ci/run calls it
 	./integration/interop/run
 
 monitor:          ## status page and --html in Chromium, metrics and alerts in Prometheus; .ci/run calls it
