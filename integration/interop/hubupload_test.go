@@ -407,11 +407,7 @@ func TestHubTwoServers(t *testing.T) {
 		for _, noXet := range []string{"0", "1"} {
 			repo := fmt.Sprintf("org/model%d-%s", i, noXet)
 			w.upload(t, venv, map[string]any{"do": "folder", "repo": repo, "folder": folder}, "HF_HUB_DISABLE_XET="+noXet)
-			to := t.TempDir()
-			xetfs(t, "get", store, repo, to)
-			if got := filesOf(t, to); !maps.Equal(got, filesOf(t, folder)) {
-				t.Errorf("%s: %d files that differ", repo, len(got))
-			}
+			isUploaded(t, store, repo, folder)
 		}
 	}
 	w.isSound(t)
@@ -477,20 +473,11 @@ func TestHubLostAnswers(t *testing.T) {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}))
 	defer proxy.Close()
-	python := filepath.Join(need(t, hubEnv), "bin/python3")
+	front := &hub{Server: proxy}
 	for n := 0; ; n++ {
 		repo := fmt.Sprintf("org/lost%d", n)
-		in, err := json.Marshal(map[string]any{"do": "folder", "repo": repo, "folder": folder})
-		if err != nil {
-			t.Fatal(err)
-		}
 		lost.Store("")
-		attempt := func() error {
-			cmd := exec.CommandContext(t.Context(), python, "hubupload.py")
-			cmd.Env = append(os.Environ(), w.env(t.TempDir(), "HF_ENDPOINT="+proxy.URL)...)
-			cmd.Stdin = bytes.NewReader(in)
-			return cmd.Run()
-		}
+		attempt := func() error { return front.attempt(t.Context(), t, repo, folder) }
 		left.Store(int64(n))
 		first := attempt()
 		if lost.Load() == "" {
@@ -503,9 +490,7 @@ func TestHubLostAnswers(t *testing.T) {
 			}
 		}
 		t.Logf("%v lost: %v", lost.Load(), first)
-		to := t.TempDir()
-		xetfs(t, "get", w.store, repo, to)
-		w.isTree(t, to)
+		isUploaded(t, w.store, repo, folder)
 		if h := string(xetfs(t, "history", w.store, repo)); strings.Count(h, "a folder") != 1 || strings.Count(h, "\n") != 2 {
 			t.Errorf("%v lost: the history is\n%s", lost.Load(), h)
 		}

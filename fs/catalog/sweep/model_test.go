@@ -112,7 +112,7 @@ func (m *model) play() {
 	m.look("at the end")
 }
 
-// awake connects a process for its next action, in which it crashes once in some times.
+// awake connects a process for its next action. On average, one action of times crashes.
 func (m *model) awake(p *process, times int) origin.WriteStore {
 	p.mu.Lock()
 	p.left = m.stalls
