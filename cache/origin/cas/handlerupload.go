@@ -61,7 +61,7 @@ func (h *handler) serveUpload(w *answer, r *http.Request, put func(sess upload.S
 		err = put(sess, body)
 	}
 	if err != nil && !w.began {
-		body.Drain(maxDrained, drainTime)
+		body.Drain(r.ContentLength, maxDrained, drainTime)
 		_, text := statusOf(err)
 		w.Header().Set(HeaderMessage, text)
 	}

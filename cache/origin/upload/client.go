@@ -27,6 +27,7 @@ type ClientBody struct {
 	idle   time.Duration
 	credit time.Duration // time that reads may still take
 	end    time.Time     // of a Drain; zero: no limit
+	count  int64         // bytes that were read
 }
 
 // NewClientBody returns a ClientBody over r, which is read from the connection of c.
@@ -48,6 +49,7 @@ func (b *ClientBody) Read(p []byte) (int, error) {
 	_ = b.c.SetReadDeadline(start.Add(limit)) // an unsupported limit is that of the server
 	n, err := b.r.Read(p)
 	took := time.Since(start)
+	b.count += int64(n)
 	switch {
 	case errors.Is(err, io.EOF):
 		_ = b.c.SetReadDeadline(time.Time{})
@@ -64,8 +66,12 @@ func (b *ClientBody) slow() error {
 
 // Drain discards up to n more bytes of a refused body, for up to d. Some clients write all of a body
 // before they read the answer. If the server closes the connection with unread bytes, such a client
-// sees a reset connection and no answer. net/http itself discards 256 KiB.
-func (b *ClientBody) Drain(n int64, d time.Duration) {
+// sees a reset connection and no answer. net/http itself discards 256 KiB. length is that of the
+// body, or negative if unknown. Drain reads nothing if more than n bytes would follow.
+func (b *ClientBody) Drain(length, n int64, d time.Duration) {
+	if length-b.count > n {
+		return
+	}
 	b.end = time.Now().Add(d)
 	_, _ = io.Copy(io.Discard, io.LimitReader(b, n)) // the answer is that of the refusal
 }

@@ -89,23 +89,32 @@ func TestClientBody(t *testing.T) {
 	}
 }
 
-// Drain ends with the body, after some bytes, and after some time.
+// Drain ends with the body, after some bytes, and after some time. It reads nothing of a body that is
+// known to be longer.
 func TestDrain(t *testing.T) {
 	t.Parallel()
+	const begin = 4 << 10 // bytes that are read before
 	for _, tt := range []struct {
 		name         string
 		rate, total  int // bytes per second; bytes
+		length       int64
 		least, bound int // bytes that are read
 	}{
-		{"short", 1 << 20, 3 << 20, 3 << 20, 3 << 20},
-		{"long", 1 << 20, 1 << 30, 32 << 20, 32 << 20},
-		{"slow", 10 << 10, 1 << 30, 590 << 10, 600 << 10},
-		{"too slow", 1 << 10, 1 << 30, 1, 80 << 10},
+		{"short", 1 << 20, 3 << 20, -1, 3 << 20, 3 << 20},
+		{"long", 1 << 20, 1 << 30, -1, begin + 32<<20, begin + 32<<20},
+		{"slow", 10 << 10, 1 << 30, -1, 590 << 10, 604 << 10},
+		{"too slow", 1 << 10, 1 << 30, -1, 1, 84 << 10},
+		{"known", 1 << 20, begin + 32<<20, begin + 32<<20, begin + 32<<20, begin + 32<<20},
+		{"known to be long", 1 << 20, begin + 32<<20 + 1, begin + 32<<20 + 1, begin, begin},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			pause := 4096 * time.Second / time.Duration(tt.rate)
-			c := &slowConn{pauses: func(int) time.Duration { return pause }, bytes: 4096, left: tt.total}
-			NewClientBody(c, c, time.Minute).Drain(32<<20, time.Minute)
+			pause := begin * time.Second / time.Duration(tt.rate)
+			c := &slowConn{pauses: func(int) time.Duration { return pause }, bytes: begin, left: tt.total}
+			b := NewClientBody(c, c, time.Minute)
+			if _, err := io.CopyN(io.Discard, b, begin); err != nil {
+				t.Fatal(err)
+			}
+			b.Drain(tt.length, 32<<20, time.Minute)
 			if n := tt.total - c.left; n < tt.least || n > tt.bound {
 				t.Errorf("%s: %d bytes, want %d to %d", tt.name, n, tt.least, tt.bound)
 			}

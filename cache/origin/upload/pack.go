@@ -67,9 +67,6 @@ func (s *Store) PutContent(ctx context.Context, sess SessionID, r io.Reader, len
 	if length < 0 && limit > s.MaxContent() || length > s.MaxContent() {
 		return Content{}, fmt.Errorf("%w: at most %d bytes without hf_xet", ErrTooLarge, s.MaxContent())
 	}
-	if err := s.space.check(ctx, max(length, 0)); err != nil {
-		return Content{}, err
-	}
 	b, err := s.receive(ctx, r, length, limit)
 	if err != nil {
 		return Content{}, err

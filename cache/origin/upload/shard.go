@@ -28,9 +28,6 @@ const beat = 3 * time.Second
 // hashes are compared with values of the stored xorbs. The SHA-256 is computed from the content.
 // The xorbs are durable before a shard has its name.
 func (s *Store) PutShard(ctx context.Context, sess SessionID, r io.Reader, length int64, progress Progress) ([]Content, error) {
-	if err := s.space.check(ctx, max(length, 0)); err != nil {
-		return nil, err
-	}
 	b, err := s.receive(ctx, r, length, maxShardBody)
 	if err != nil {
 		return nil, err

@@ -183,11 +183,15 @@ type body struct {
 	reserved int64
 }
 
-// receive reads a body of up to limit bytes into a scratch file. length is negative if unknown.
-// Concurrent bodies and their bytes are bounded: ErrBusy.
+// receive reads a body of up to limit bytes into a scratch file. length is negative if unknown. A
+// body that does not fit into the store is ErrFull. Concurrent bodies and their bytes are bounded:
+// ErrBusy.
 func (s *Store) receive(ctx context.Context, r io.Reader, length, limit int64) (*body, error) {
 	if length > limit {
 		return nil, fmt.Errorf("%w: the body has %d bytes, at most %d are allowed", ErrTooLarge, length, limit)
+	}
+	if err := s.space.check(ctx, max(length, 0)); err != nil {
+		return nil, err
 	}
 	if err := s.uploads.waitFor(ctx, s.o.Wait); err != nil {
 		return nil, err

@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -429,4 +431,44 @@ func TestRefresh(t *testing.T) {
 	find(origin.ErrNotFound)
 	other.put("me", p)
 	find(nil)
+}
+
+var largeFile = flag.Int("large-file", 256<<20, "bytes of the file of TestLargeFile")
+
+// A shard of a large file, whose terms all name one xorb, is checked beside reports of progress. The
+// SHA-256 is that of all bytes.
+func TestLargeFile(t *testing.T) {
+	b := newBench(t, upload.Options{})
+	content := random(9, 60<<20)
+	p := pack(t, content)
+	one := *p.files[0]
+	large := &shard.FileInfo{}
+	var leaves []merkle.Leaf
+	sum := sha256.New()
+	for large.Size() < int64(*largeFile) {
+		large.Terms, large.Verify = append(large.Terms, one.Terms...), append(large.Verify, one.Verify...)
+		for _, c := range p.list.Chunks {
+			leaves = append(leaves, merkle.Leaf{Hash: c.Hash, Size: uint64(c.Size)})
+		}
+		sum.Write(content)
+	}
+	large.File = merkle.File(leaves)
+	p.files = []*shard.FileInfo{large}
+	b.putXorb(p)
+	begin := time.Now()
+	last, longest, reports := begin, time.Duration(0), 0
+	files, err := b.PutShard(t.Context(), "me", bytes.NewReader(p.shard(t)), -1, func(_ string, done, total int64) {
+		longest, last = max(longest, time.Since(last)), time.Now()
+		if reports++; done > total {
+			t.Errorf("%d of %d bytes", done, total)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest = max(longest, time.Since(last))
+	t.Logf("%d bytes in %v, %d reports, at most %v apart", large.Size(), time.Since(begin), reports, longest)
+	if len(files) != 1 || files[0].SHA256 != [32]byte(sum.Sum(nil)) || files[0].Size != large.Size() || reports == 0 {
+		t.Errorf("%+v after %d reports", files, reports)
+	}
 }

@@ -17,9 +17,6 @@ import (
 // if unknown. A footer of the client is checked and not stored.
 func (s *Store) PutXorb(ctx context.Context, name codec.Hash, r io.Reader, length int64) (inserted bool, err error) {
 	limit := int64(maxXorbBody + xorb.FooterSize(codec.MaxXorbChunks))
-	if err := s.space.check(ctx, max(length, 0)); err != nil {
-		return false, err
-	}
 	b, err := s.receive(ctx, r, length, limit)
 	if err != nil {
 		return false, err

@@ -268,7 +268,7 @@ func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Targ
 	oid, err := h.commit(r, t.Repo, body, limits)
 	release() // a refused body that arrives slowly keeps no slot
 	if err != nil {
-		body.Drain(maxDrained, drainTime)
+		body.Drain(r.ContentLength, maxDrained, drainTime)
 		return err
 	}
 	return hub.SendJSON(w, r, http.StatusOK, map[string]any{

@@ -1,0 +1,134 @@
+package interop
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/cache/origin/linktest"
+	"github.com/xetfs/xetfs/integration/internal/harness"
+)
+
+var (
+	slowUpload    = flag.Int64("slow-upload", 24<<20, "bytes that TestHubSlowLink uploads")
+	uploaders     = flag.Int("uploaders", 4, "clients of TestHubUploaders")
+	uploaderBytes = flag.Int64("uploader-bytes", 16<<20, "bytes of each client of TestHubUploaders")
+)
+
+// noiseFolder makes a folder with one file of random bytes.
+func noiseFolder(t *testing.T, size int64, seed byte) string {
+	t.Helper()
+	folder := t.TempDir()
+	f, err := os.Create(filepath.Join(folder, "noise.bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := io.CopyN(f, rand.NewChaCha8([32]byte{seed}), size); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// An upload passes a link of 50 Mbit/s and 25 ms, which resets a connection twice and stalls once. The
+// client sends at most a tenth more than the bytes of its file.
+func TestHubSlowLink(t *testing.T) {
+	const rate = 50_000_000 / 8
+	folder := noiseFolder(t, *slowUpload, 1)
+	store := filepath.Join(t.TempDir(), "store")
+	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", store)
+	link := linktest.New(t, strings.TrimSuffix(address.String(), "/"), linktest.Options{
+		Delay: 25 * time.Millisecond, Bandwidth: rate, Uplink: rate,
+	})
+	h := &hub{Server: &httptest.Server{URL: link.URL}}
+	begin := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- h.attempt(t.Context(), t, "org/model", folder) }()
+	faults := []func(){
+		link.ResetNewest,
+		func() {
+			link.Faults.Store(&linktest.Faults{Hold: true})
+			time.Sleep(5 * time.Second)
+			link.Faults.Store(nil)
+		},
+		link.ResetNewest,
+	}
+	for made := 0; ; {
+		select {
+		case err := <-done:
+			if err != nil || made < len(faults) {
+				t.Fatalf("the client: %v, after %d faults", err, made)
+			}
+			took := time.Since(begin)
+			t.Logf("%d bytes: %d sent, %.2f x, in %v, %.2f of the link", *slowUpload, link.Sent(),
+				float64(link.Sent())/float64(*slowUpload), took, float64(link.Sent())/took.Seconds()/rate)
+			most := *slowUpload * 11 / 10
+			if *slowUpload < 1<<30 {
+				most = 4 * *slowUpload // a broken connection costs a xorb, which is all of a small file
+			}
+			if link.Sent() > most {
+				t.Errorf("%d bytes were sent, at most %d", link.Sent(), most)
+			}
+			isUploaded(t, store, "org/model", folder)
+			return
+		case <-time.After(20 * time.Millisecond):
+			if made < len(faults) && link.Sent() > *slowUpload*int64(made+1)/int64(len(faults)+1) {
+				faults[made]()
+				made++
+			}
+		}
+	}
+}
+
+// Clients that upload at once end at about the same time. The server stays within its memory.
+func TestHubUploaders(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	server := exec.Command(need(t, xetfsEnv), "serve", "--listen=127.0.0.1:0", "--writable", "--cache-dir=off", store)
+	address, err := startServer(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(os.Interrupt)
+		if err := server.Wait(); err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	h := hubAt(address)
+	folders := make([]string, *uploaders)
+	for i := range folders {
+		folders[i] = noiseFolder(t, *uploaderBytes, byte(i))
+	}
+	times := make([]time.Duration, *uploaders)
+	var g errgroup.Group
+	begin := time.Now()
+	for i, folder := range folders {
+		g.Go(func() error {
+			defer func() { times[i] = time.Since(begin) }()
+			return h.attempt(t.Context(), t, fmt.Sprint("org/", i), folder)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(times)
+	peak := harness.Status(t, server.Process.Pid, "VmHWM")
+	t.Logf("%d clients with %d bytes: after %v to %v, peak memory %d MiB", *uploaders, *uploaderBytes, times[0], times[len(times)-1], peak>>20)
+	if peak > 512<<20 {
+		t.Errorf("peak memory %d MiB, at most 512 MiB", peak>>20)
+	}
+	for i, folder := range folders {
+		isUploaded(t, store, fmt.Sprint("org/", i), folder)
+	}
+}
