@@ -25,9 +25,10 @@ func (*errMade) Error() string { return "the commit exists" }
 // other commits followed. The search for it needs no lock, because the history behind a head never
 // changes.
 type errDoubt struct {
-	past history
-	end  func(*names.Version) bool // of the search; nil: never
-	err  error                     // if the commit was not made; nil: it has no changes
+	past   history
+	end    func(*names.Version) bool // of the search; nil: never
+	err    error                     // if the commit was not made; nil: it has no changes
+	newest string                    // ID of the newest version
 }
 
 func (*errDoubt) Error() string { return "the commit may exist" }
@@ -47,16 +48,20 @@ func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
 	if b.Latest == nil {
 		return "", hub.ErrRepoNotFound
 	}
+	past := history{m: m, head: b.Head, latest: *b.Latest}
+	newest, err := past.newest(ctx) // deleted versions may hide it: the plan finds all in memory
+	if err != nil {
+		return "", err
+	}
+	if m.isStale(r, newest) {
+		return m.findStale(ctx, r, past, newest)
+	}
 	tree, err := m.o.Writer.Catalog().OpenRow(ctx, r.Symbol, *b.Latest)
 	if err != nil {
 		return "", err
 	}
 	st, err := m.read(ctx, r, tree)
 	if err != nil {
-		return "", err
-	}
-	past := history{m: m, head: b.Head, latest: *b.Latest}
-	if _, err := past.newest(ctx); err != nil { // deleted versions may hide it: the plan finds all in memory
 		return "", err
 	}
 	row, labels, err := m.update(ctx, st, s)
@@ -66,7 +71,7 @@ func (m *Maker) Commit(ctx context.Context, r *Request) (id string, err error) {
 	case errors.As(err, &made):
 		return made.id, nil
 	case errors.As(err, &doubt):
-		return m.settle(ctx, st, doubt)
+		return m.settle(ctx, doubt)
 	case errors.Is(err, writer.ErrSame):
 		return st.newest, nil
 	case err != nil:
@@ -85,7 +90,7 @@ func (m *Maker) update(ctx context.Context, st *stage, s *writer.Session) (row n
 	if err := st.protect(ctx, s); err != nil {
 		return row, nil, err
 	}
-	labels = map[string]string{LabelDigest: st.sum()}
+	labels = map[string]string{LabelDigest: st.digest.text()}
 	row, err = s.UpdateWith(ctx, func(ctx context.Context, b writer.Base) ([]page.Change, map[string]string, error) {
 		changes, err := m.plan(ctx, st, b)
 		return changes, labels, err
@@ -94,7 +99,7 @@ func (m *Maker) update(ctx context.Context, st *stage, s *writer.Session) (row n
 }
 
 // settle returns the ID of the commit if it was made before, or else the result of its plan.
-func (m *Maker) settle(ctx context.Context, st *stage, d *errDoubt) (id string, err error) {
+func (m *Maker) settle(ctx context.Context, d *errDoubt) (id string, err error) {
 	v, err := d.past.find(ctx, d.end)
 	switch {
 	case err != nil:
@@ -104,7 +109,21 @@ func (m *Maker) settle(ctx context.Context, st *stage, d *errDoubt) (id string, 
 	case d.err != nil:
 		return "", explained(d.err)
 	}
-	return st.newest, nil
+	return d.newest, nil
+}
+
+// findStale returns the ID of a commit with an old parent if it was made before, or a refusal. It
+// stores nothing.
+func (m *Maker) findStale(ctx context.Context, r *Request, past history, newest *names.Version) (id string, err error) {
+	d := newDigest(r)
+	for op, err := range r.Commit.Operations {
+		if err != nil {
+			return "", err
+		}
+		d.add(&op)
+	}
+	past.digest = d.text()
+	return m.settle(ctx, m.staleDoubt(r, past, newest))
 }
 
 // plan returns the changes of a commit to the newest tree.
@@ -112,7 +131,7 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	if b.Latest == nil {
 		return nil, hub.ErrRepoNotFound
 	}
-	past := history{m: m, digest: st.sum(), head: b.Head, latest: *b.Latest}
+	past := history{m: m, digest: st.digest.text(), head: b.Head, latest: *b.Latest}
 	newest, err := past.newest(ctx)
 	if err != nil {
 		return nil, err
@@ -121,10 +140,8 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	if past.isCommit(newest) {
 		return nil, &errMade{st.newest}
 	}
-	parent := st.r.Commit.Parent
-	if parent != "" && !m.isParent(newest, parent) {
-		err := refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", st.newest)
-		return nil, &errDoubt{past, func(v *names.Version) bool { return m.isParent(v, parent) }, err}
+	if m.isStale(st.r, newest) {
+		return nil, m.staleDoubt(st.r, past, newest)
 	}
 	tree, err := m.o.Writer.Catalog().OpenRow(ctx, st.r.Symbol, *b.Latest)
 	if err != nil {
@@ -138,7 +155,19 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
 	}
-	return nil, &errDoubt{past, nil, err}
+	return nil, &errDoubt{past, nil, err, st.newest}
+}
+
+// isStale reports whether a commit has another parent than the newest version.
+func (m *Maker) isStale(r *Request, newest *names.Version) bool {
+	return r.Commit.Parent != "" && !m.isParent(newest, r.Commit.Parent)
+}
+
+// staleDoubt returns the end of the plan of a stale commit. The commit can only be behind its parent.
+func (m *Maker) staleDoubt(r *Request, past history, newest *names.Version) *errDoubt {
+	id := m.o.ID(newest)
+	err := refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", id)
+	return &errDoubt{past, func(v *names.Version) bool { return m.isParent(v, r.Commit.Parent) }, err, id}
 }
 
 // isParent reports whether a client may name a version by a commit hash.

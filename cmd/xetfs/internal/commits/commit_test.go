@@ -377,11 +377,16 @@ func TestParentAndResend(t *testing.T) {
 	}
 	for _, stale := range []struct{ title, parent, words string }{
 		{"second", first, "a=2"}, {"other", first, "a=2 -b"}, {"fourth", second, "d=4"}, {"fourth", strings.Repeat("0", 40), "d=4"},
+		{"fourth", second, "d=" + strings.Repeat("x", 2*page.MaxInline)},
 	} {
+		puts := d.uploads.puts
 		_, err := d.commit(stale.title, stale.parent, stale.words)
 		var r *hub.Refusal
 		if !errors.As(err, &r) || r.Status != 412 || !strings.Contains(r.Text, third) {
 			t.Errorf("%v: %v, want 412", stale, err)
+		}
+		if d.uploads.puts != puts {
+			t.Errorf("%v: its content was stored", stale)
 		}
 	}
 	// Without a parent, the removal of an absent file shows that the commit was made.

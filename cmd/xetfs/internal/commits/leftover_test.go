@@ -50,9 +50,9 @@ func TestLeftovers(t *testing.T) {
 		if err := m.Create(t.Context(), symbol, "me"); err != nil {
 			t.Fatal(err)
 		}
-		commit := func(title, parent, words string) error {
+		commit := func(title, words string) error {
 			t.Helper()
-			c, err := hubwrite.ReadCommit(strings.NewReader(body(title, parent, words)), hubwrite.Limits{})
+			c, err := hubwrite.ReadCommit(strings.NewReader(body(title, "", words)), hubwrite.Limits{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,13 +82,13 @@ func TestLeftovers(t *testing.T) {
 			return stored()
 		}
 
-		if err := commit("first", "", "a=largefirst"); err != nil {
+		if err := commit("first", "a=largefirst"); err != nil {
 			t.Fatal(err)
 		}
 		first := stored()
 		var refused *hub.Refusal
-		if err := commit("second", strings.Repeat("0", 40), "b=largesecond"); !errors.As(err, &refused) || refused.Status != 412 {
-			t.Fatalf("a commit on an unknown parent: %v", err)
+		if err := commit("second", "b=largesecond -absent"); !errors.As(err, &refused) || refused.Status != 404 {
+			t.Fatalf("a commit that removes an absent file: %v", err)
 		}
 		young := stored()
 		if len(young) != len(first)+2 {
@@ -99,7 +99,7 @@ func TestLeftovers(t *testing.T) {
 			leftover := slices.DeleteFunc(slices.Clone(young), func(k names.Key) bool {
 				return slices.Contains(first, k) || strings.HasPrefix(string(k), names.XorbPrefix)
 			})
-			if err := commit("third", "", "b=largesecond"); err != nil {
+			if err := commit("third", "b=largesecond"); err != nil {
 				t.Fatal(err)
 			}
 			young = stored()
@@ -112,7 +112,7 @@ func TestLeftovers(t *testing.T) {
 		if got := clean(2 * settings.Grace); !slices.Equal(got, old) {
 			t.Errorf("again %t: after the time of grace %q, want %q", isAgain, got, old)
 		}
-		if err := commit("fourth", "", "c=largesecond"); err != nil {
+		if err := commit("fourth", "c=largesecond"); err != nil {
 			t.Errorf("again %t: %v", isAgain, err)
 		}
 		if got := stored(); !slices.Equal(got, last) {

@@ -56,7 +56,7 @@ type stage struct {
 	newest string // ID of the version that the plan began with
 
 	ops    []staged
-	digest hash.Hash
+	digest digest
 
 	waiting      []waitingFile
 	waitingBytes int
@@ -80,8 +80,7 @@ const (
 
 // read reads all operations of a request.
 func (m *Maker) read(ctx context.Context, r *Request, tree catalog.Tree) (*stage, error) {
-	st := &stage{m: m, r: r, tree: tree, digest: sha256.New(), paths: map[[32]byte]string{}}
-	st.record("xetfs commit 1", r.Author, r.Commit.Title, r.Commit.Description, r.Commit.Parent)
+	st := &stage{m: m, r: r, tree: tree, digest: newDigest(r), paths: map[[32]byte]string{}}
 	for op, err := range r.Commit.Operations {
 		if err == nil {
 			err = st.add(ctx, &op)
@@ -96,26 +95,41 @@ func (m *Maker) read(ctx context.Context, r *Request, tree catalog.Tree) (*stage
 	return st, st.flush(ctx)
 }
 
-// record adds texts to the digest.
-func (st *stage) record(texts ...string) {
+// A digest identifies a commit by its texts, its parent and its operations.
+type digest struct{ hash.Hash }
+
+// newDigest returns the digest of a commit without operations.
+func newDigest(r *Request) digest {
+	d := digest{sha256.New()}
+	d.record("xetfs commit 1", r.Author, r.Commit.Title, r.Commit.Description, r.Commit.Parent)
+	return d
+}
+
+// record adds texts.
+func (d digest) record(texts ...string) {
 	for _, t := range texts {
-		st.digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(t))))
-		io.WriteString(st.digest, t) //nolint:errcheck,gosec // a hash returns no error
+		d.Write(binary.BigEndian.AppendUint64(nil, uint64(len(t))))
+		io.WriteString(d, t) //nolint:errcheck,gosec // a hash returns no error
 	}
 }
 
-// sum returns the digest of the commit: 32 hex digits.
-func (st *stage) sum() string { return hex.EncodeToString(st.digest.Sum(nil)[:16]) }
+// add adds an operation, and returns the SHA-256 of its content.
+func (d digest) add(op *hubwrite.Operation) (content [32]byte) {
+	content = op.SHA256
+	if op.Kind == hubwrite.AddFile {
+		content = sha256.Sum256(op.Content)
+	}
+	d.record(string(op.Kind), op.Path, op.Source, op.Revision, string(content[:]))
+	return content
+}
+
+// text returns 32 hex digits.
+func (d digest) text() string { return hex.EncodeToString(d.Sum(nil)[:16]) }
 
 // add adds an operation.
 func (st *stage) add(ctx context.Context, op *hubwrite.Operation) error {
-	s := staged{kind: op.Kind, path: op.Path, source: op.Source, revision: op.Revision}
-	sum := op.SHA256
-	if op.Kind == hubwrite.AddFile {
-		sum = sha256.Sum256(op.Content)
-	}
-	st.record(string(op.Kind), op.Path, op.Source, op.Revision, string(sum[:]))
-	st.ops = append(st.ops, s)
+	sum := st.digest.add(op)
+	st.ops = append(st.ops, staged{kind: op.Kind, path: op.Path, source: op.Source, revision: op.Revision})
 	at := &st.ops[len(st.ops)-1]
 	switch op.Kind {
 	case hubwrite.AddFile:
