@@ -28,12 +28,14 @@ type Link struct {
 	URL    string
 	Faults atomic.Pointer[Faults] // nil: none; it may change at any time
 
-	to    string
-	delay time.Duration
-	all   faulty.Pace
-	each  int64
+	to     string
+	delay  time.Duration
+	all    faulty.Pace
+	each   int64
+	uplink faulty.Pace
 
 	bytes    atomic.Int64 // from the server
+	sent     atomic.Int64 // bytes of clients
 	requests atomic.Int64
 	accepted atomic.Int64
 	mu       sync.Mutex
@@ -68,6 +70,7 @@ type Options struct {
 	Delay     time.Duration // of the bytes from the server: one round trip
 	Bandwidth int64         // bytes per second from the server, of all connections; 0: no limit
 	Each      int64         // the same of one connection; 0: no limit
+	Uplink    int64         // bytes per second from all clients; 0: no limit
 }
 
 // New returns a Link to a server, an address with scheme http, until the end of the test.
@@ -79,7 +82,7 @@ func New(t testing.TB, to string, o Options) *Link {
 	}
 	l := &Link{
 		URL: "http://" + listener.Addr().String(), to: strings.TrimPrefix(to, "http://"),
-		delay: o.Delay, all: faulty.Pace{Rate: o.Bandwidth}, each: o.Each,
+		delay: o.Delay, all: faulty.Pace{Rate: o.Bandwidth}, each: o.Each, uplink: faulty.Pace{Rate: o.Uplink},
 	}
 	var running sync.WaitGroup
 	t.Cleanup(func() {
@@ -102,6 +105,9 @@ func New(t testing.TB, to string, o Options) *Link {
 // Bytes returns the number of bytes from the server that passed.
 func (l *Link) Bytes() int64 { return l.bytes.Load() }
 
+// Sent returns the number of bytes of clients that passed.
+func (l *Link) Sent() int64 { return l.sent.Load() }
+
 // Requests returns the number of requests that passed. Each one begins a write of its client.
 func (l *Link) Requests() int64 { return l.requests.Load() }
 
@@ -116,6 +122,15 @@ func (l *Link) ResetAll() {
 		c.reset()
 	}
 	l.conns = nil
+}
+
+// ResetNewest resets the newest connection.
+func (l *Link) ResetNewest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.conns); n > 0 {
+		l.conns[n-1].reset()
+	}
 }
 
 // Swallow lets no byte through existing connections any more, as after a change of the network.
@@ -208,12 +223,14 @@ func (l *Link) isClosed() bool {
 func (c *conn) passRequests() {
 	for b := make([]byte, 32<<10); ; {
 		n, err := c.client.Read(b)
+		time.Sleep(c.l.uplink.Take(n))
 		c.l.hold()
 		if n > 0 && !c.isSilent() {
 			if method.Match(b[:n]) {
 				c.l.requests.Add(1)
 			}
-			_, _ = c.server.Write(b[:n])
+			n, _ = c.server.Write(b[:n])
+			c.l.sent.Add(int64(n))
 		}
 		if err != nil {
 			c.server.Close()
