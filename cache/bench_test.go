@@ -42,7 +42,7 @@ func build(tb testing.TB, kind int) (*origintest.Builder, *origintest.Xorb) {
 }
 
 // folder keeps a xorb in a folder.
-func folder(tb testing.TB, kind int) stored {
+func folder(tb testing.TB, kind int) xorbSource {
 	tb.Helper()
 	_, x := build(tb, kind)
 	root := tb.TempDir()
@@ -54,11 +54,11 @@ func folder(tb testing.TB, kind int) stored {
 		tb.Fatal(err)
 	}
 	origintest.Close(tb, s)
-	return stored{x, objects.New(s, objects.Options{})}
+	return xorbSource{x, objects.New(s, objects.Options{})}
 }
 
 // readMiB reads the i-th MiB, half a chunk off, as reads of the kernel are.
-func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
+func (s xorbSource) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 	first := i * len(p) / benchChunk % (benchChunks - len(p)/benchChunk)
 	if err := c.Read(tb.Context(), s.Hash(), chunks(first, first+len(p)/benchChunk+1), benchChunk/2, p); err != nil {
 		tb.Fatal(err)
@@ -66,10 +66,10 @@ func (s stored) readMiB(tb testing.TB, c *Cache, i int, p []byte) {
 }
 
 // onDisk returns a remote xorb of that kind, and a disk that has all of it.
-func onDisk(tb testing.TB, kind int) (stored, *disk.Store) {
+func onDisk(tb testing.TB, kind int) (xorbSource, *disk.Store) {
 	tb.Helper()
 	b, x := build(tb, kind)
-	s := stored{x, objects.New(b.Store(), objects.Options{})}
+	s := xorbSource{x, objects.New(b.Store(), objects.Options{})}
 	d := openDisk(tb, tb.TempDir(), disk.Options{})
 	for i := 0; i < benchChunks; i += maxFetch {
 		run, err := s.src.Chunks(tb.Context(), s.Hash(), chunks(i, i+maxFetch), origin.ReadOptions{})
@@ -103,7 +103,7 @@ func BenchmarkReadDisk(b *testing.B) {
 	}
 }
 
-func benchmarkReads(b *testing.B, kind string, x stored, o Options) {
+func benchmarkReads(b *testing.B, kind string, x xorbSource, o Options) {
 	for _, size := range []int{1 << 20, 128 << 10} {
 		b.Run(fmt.Sprintf("sequential-%dKiB/%s", size>>10, kind), func(b *testing.B) {
 			c := open(b, x.src, o)
@@ -141,7 +141,7 @@ func benchmarkReads(b *testing.B, kind string, x stored, o Options) {
 }
 
 // readCold reads from one chunk after the other, none of them in memory.
-func (s stored) readCold(b *testing.B, c *Cache, readers int) {
+func (s xorbSource) readCold(b *testing.B, c *Cache, readers int) {
 	var next atomic.Int64
 	b.SetParallelism(max(1, readers/runtime.GOMAXPROCS(0)))
 	one := func(p []byte) {
@@ -167,7 +167,7 @@ func (s stored) readCold(b *testing.B, c *Cache, readers int) {
 }
 
 // readWarm reads from a chunk that is in memory.
-func (s stored) readWarm(tb testing.TB, c *Cache, i int, p []byte) {
+func (s xorbSource) readWarm(tb testing.TB, c *Cache, i int, p []byte) {
 	if err := c.Read(tb.Context(), s.Hash(), chunks(3, 4), int64(i*4096%(benchChunk-4096)), p); err != nil {
 		tb.Fatal(err)
 	}

@@ -23,7 +23,7 @@ const noMemory = -1
 type mount struct {
 	*Cache
 	disk *disk.Store
-	src  *hooked
+	src  *hookedSource
 }
 
 // mountOn opens a Cache over src that keeps in a folder.
@@ -79,7 +79,7 @@ func (m *mount) wantAsked(t testing.TB, what string, requests, chunks int64) {
 }
 
 // forge packs bytes that are not those of a xorb as chunks of it, of the right sizes.
-func (s stored) forge(t testing.TB, r codec.ChunkRange) *xorb.Run {
+func (s xorbSource) forge(t testing.TB, r codec.ChunkRange) *xorb.Run {
 	t.Helper()
 	var packed []byte
 	for i := r.Start; i < r.End; i++ {
@@ -96,7 +96,7 @@ func (s stored) forge(t testing.TB, r codec.ChunkRange) *xorb.Run {
 
 // wantGood fails if anything on disk of some xorbs is not theirs, and returns how many
 // chunks there are.
-func (m *mount) wantGood(t testing.TB, xorbs ...stored) (n int) {
+func (m *mount) wantGood(t testing.TB, xorbs ...xorbSource) (n int) {
 	t.Helper()
 	for _, x := range xorbs {
 		for i := range x.Xorb.Chunks {
@@ -124,7 +124,7 @@ func TestRemount(t *testing.T) {
 	x, s, dir := b.Xorb(all...), origintest.Watch(b.Store()), t.TempDir()
 	for round := range 3 {
 		d := openDisk(t, dir, disk.Options{})
-		src := stored{x, objects.New(s, objects.Options{Backend: d})}
+		src := xorbSource{x, objects.New(s, objects.Options{Backend: d})}
 		c := open(t, src.src, Options{Disk: d})
 		for i := range 10 {
 			src.read(t, c, chunks(i, 10), 0, len(x.Unpacked(chunks(i, 10))))
@@ -257,7 +257,7 @@ func TestComesToTheDiskMeanwhile(t *testing.T) {
 }
 
 // unpack reads chunks with Run, as verification does.
-func (s stored) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
+func (s xorbSource) unpack(t testing.TB, c *Cache, r codec.ChunkRange) error {
 	for try := 1; ; try++ {
 		run, err := c.Run(t.Context(), s.Hash(), r)
 		var all []byte
@@ -333,13 +333,13 @@ func TestPartsOnDisk(t *testing.T) {
 // 64 readers of everything over a disk that holds a part of it.
 func TestTinyDisk(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
-	var town []stored
+	var xorbs []xorbSource
 	for i := range 12 {
 		var all [][]byte
 		for j := range 24 {
 			all = append(all, origintest.Random(uint64(i*100+j), 100<<10))
 		}
-		town = append(town, stored{b.Xorb(all...), nil})
+		xorbs = append(xorbs, xorbSource{b.Xorb(all...), nil})
 	}
 	dir := t.TempDir()
 	d := openDisk(t, dir, disk.Options{MaxBytes: 16 << 20, SyncBytes: 4 << 20})
@@ -352,7 +352,7 @@ func TestTinyDisk(t *testing.T) {
 			a := c.NewReadahead()
 			defer a.Close()
 			for range 10 {
-				x := town[min(random.IntN(len(town)), random.IntN(len(town)))]
+				x := xorbs[min(random.IntN(len(xorbs)), random.IntN(len(xorbs)))]
 				at := random.IntN(20)
 				a.Prefetch(x.Hash(), chunks(at+2, at+4), 0)
 				x.read(t, c, chunks(at, at+4), random.IntN(100<<10), 1+random.IntN(300<<10))
@@ -365,7 +365,7 @@ func TestTinyDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &mount{Cache: c, disk: d, src: src}
-	m.wantGood(t, town...)
+	m.wantGood(t, xorbs...)
 	st := c.Stats()
 	if st.Disk.EvictedBytes == 0 || st.DiskHits == 0 || st.Disk.PeakBytes > 16<<20 || st.Disk.Dropped != 0 {
 		t.Errorf("stats = %+v, %+v: want hits and evictions, and no more than there is room for", st, *st.Disk)
@@ -396,7 +396,7 @@ func TestNearIsNotKept(t *testing.T) {
 // Chunks without known hashes are stored as they arrived, if they unpack.
 func TestUnknownHashesAreKept(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
-	x := stored{b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000), origintest.Text(3, 1000)), nil}
+	x := xorbSource{b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 1000), origintest.Text(3, 1000)), nil}
 	m := mountOn(t, t.TempDir(), objects.New(b.Store(), objects.Options{}), Options{MemoryBytes: noMemory})
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
 	m.settle(t)

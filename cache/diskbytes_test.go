@@ -86,7 +86,7 @@ func TestD09_BytesThroughCache(t *testing.T) {
 }
 
 // restore lays all chunks where they were at first: alone in the first bytes of a segment.
-func (m *mount) restore(t *testing.T, x stored) {
+func (m *mount) restore(t *testing.T, x xorbSource) {
 	t.Helper()
 	run, err := x.src.Chunks(t.Context(), x.Hash(), chunks(0, len(x.Xorb.Chunks)), origin.ReadOptions{})
 	if err == nil {
@@ -109,9 +109,9 @@ func TestD10_SwappedThroughCache(t *testing.T) {
 	for _, noVerify := range []bool{false, true} {
 		t.Run(fmt.Sprintf("no verify %v", noVerify), func(t *testing.T) {
 			b, dir := origintest.NewBuilder(t, origintest.Form{}), t.TempDir()
-			var xorbs []stored
+			var xorbs []xorbSource
 			for i := range uint64(2) {
-				xorbs = append(xorbs, stored{b.Xorb(origintest.Random(2*i, 1000), origintest.Random(2*i+1, 1000)), nil})
+				xorbs = append(xorbs, xorbSource{b.Xorb(origintest.Random(2*i, 1000), origintest.Random(2*i+1, 1000)), nil})
 			}
 			m := mountOn(t, dir, objects.New(b.Store(), objects.Options{}), Options{MemoryBytes: noMemory, NoVerify: noVerify})
 			for i := range xorbs {

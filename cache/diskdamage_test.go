@@ -151,8 +151,8 @@ func TestOtherRunOnDisk(t *testing.T) {
 	m.wantAsked(t, "asked", 1, 8)
 }
 
-// A flipping store changes a bit of some answers that are long enough to hold chunks.
-type flipping struct {
+// A flippingStore changes a bit of some answers that are long enough to hold chunks.
+type flippingStore struct {
 	origin.Store
 	mu     sync.Mutex
 	random *rand.Rand // guarded by mu
@@ -160,7 +160,7 @@ type flipping struct {
 	flips  int        // guarded by mu
 }
 
-func (s *flipping) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+func (s *flippingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	err := s.Store.ReadAt(ctx, k, p, off)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +181,8 @@ func TestFlipsAreNotKept(t *testing.T) {
 			for i := range 400 {
 				all = append(all, origintest.Text(uint64(i), 300+i%50))
 			}
-			s := &flipping{Store: b.Store(), random: rand.New(rand.NewPCG(1, 2))}
-			x := stored{b.Xorb(all...), nil}
+			s := &flippingStore{Store: b.Store(), random: rand.New(rand.NewPCG(1, 2))}
+			x := xorbSource{b.Xorb(all...), nil}
 			s.Store = b.Store()
 			x.src = objects.New(s, objects.Options{})
 			m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory, NoVerify: noVerify})
@@ -209,7 +209,7 @@ func TestFlipsAreNotKept(t *testing.T) {
 }
 
 // readFlipping reads here and there while bits flip.
-func (s stored) readFlipping(t *testing.T, m *mount, seed int) {
+func (s xorbSource) readFlipping(t *testing.T, m *mount, seed int) {
 	random := rand.New(rand.NewPCG(uint64(seed), 3))
 	a := m.NewReadahead()
 	defer a.Close()

@@ -19,15 +19,15 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A cutOff Source has the first chunks of each request come, and then ends it with what end
+// A cutOffSource delivers the first chunks of each request, and then ends it with what end
 // returns.
-type cutOff struct {
+type cutOffSource struct {
 	origin.Source
 	first int
 	end   func(ctx context.Context) error
 }
 
-func (s cutOff) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+func (s cutOffSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	run, err := s.Source.Chunks(ctx, x, r, origin.ReadOptions{Buffer: o.Buffer})
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s cutOff) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o 
 }
 
 // wantMissing fails unless just these chunks are not on disk.
-func (m *mount) wantMissing(t *testing.T, x stored, want ...codec.ChunkRange) {
+func (m *mount) wantMissing(t *testing.T, x xorbSource, want ...codec.ChunkRange) {
 	t.Helper()
 	all := chunks(0, len(x.Xorb.Chunks))
 	if got := m.Missing(x.Hash(), all); !slices.Equal(got, want) {
@@ -66,7 +66,7 @@ func TestInterruptedIsKept(t *testing.T) {
 			t.Run(how+" "+name, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				src := cutOff{Source: x.src, first: 30, end: func(ctx context.Context) error {
+				src := cutOffSource{Source: x.src, first: 30, end: func(ctx context.Context) error {
 					if !interrupted {
 						return broken
 					}
@@ -94,7 +94,7 @@ func TestBringAsItComes(t *testing.T) {
 	const size = 100_000
 	x := storeOf(t, xorb.None, 20, size)
 	m := (*mount)(nil)
-	src := cutOff{Source: x.src, first: downloadStep/size + 1, end: func(context.Context) error {
+	src := cutOffSource{Source: x.src, first: downloadStep/size + 1, end: func(context.Context) error {
 		first := chunks(0, downloadStep/size+1)
 		until(t, "the first ones are on disk", func() bool { return len(m.disk.Missing(x.Hash(), first)) == 0 })
 		return nil
@@ -108,14 +108,14 @@ func TestBringAsItComes(t *testing.T) {
 }
 
 // storeOf keeps chunks that are packed in one way.
-func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) stored {
+func storeOf(t *testing.T, scheme xorb.Scheme, n, size int) xorbSource {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{scheme}})
 	var all [][]byte
 	for i := range n {
 		all = append(all, origintest.Text(uint64(i), size))
 	}
-	return stored{b.Xorb(all...), objects.New(b.Store(), objects.Options{})}
+	return xorbSource{b.Xorb(all...), objects.New(b.Store(), objects.Options{})}
 }
 
 // A corrupt chunk does not keep its neighbours from the disk, and is requested again alone.
@@ -249,7 +249,7 @@ func TestRunKeep(t *testing.T) {
 }
 
 // fetchSome has chunks on disk before a test begins.
-func (m *mount) fetchSome(t *testing.T, x stored, start, end int) {
+func (m *mount) fetchSome(t *testing.T, x xorbSource, start, end int) {
 	t.Helper()
 	if err := m.Download(t.Context(), x.Hash(), chunks(start, end)); err != nil {
 		t.Fatal(err)

@@ -64,14 +64,14 @@ func openHere(t testing.TB, src origin.Source, o Options) (c *Cache, close func(
 	}
 }
 
-// A stored is a xorb and a Source that has it.
-type stored struct {
+// A xorbSource is a xorb and a Source that has it.
+type xorbSource struct {
 	*origintest.Xorb
 	src origin.Source
 }
 
 // store keeps chunks of the given sizes in one xorb.
-func store(t testing.TB, local bool, sizes ...int) stored {
+func store(t testing.TB, local bool, sizes ...int) xorbSource {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: allSchemes})
 	var chunks [][]byte
@@ -83,7 +83,7 @@ func store(t testing.TB, local bool, sizes ...int) stored {
 	if local {
 		s = b.LocalStore()
 	}
-	return stored{x, objects.New(s, objects.Options{})}
+	return xorbSource{x, objects.New(s, objects.Options{})}
 }
 
 // same returns n times the same size.
@@ -101,7 +101,7 @@ func chunks(start, end int) codec.ChunkRange {
 }
 
 // read reads and compares.
-func (s stored) read(t testing.TB, c *Cache, r codec.ChunkRange, skip, n int) {
+func (s xorbSource) read(t testing.TB, c *Cache, r codec.ChunkRange, skip, n int) {
 	t.Helper()
 	if err := s.try(t.Context(), c, r, skip, n); err != nil {
 		t.Errorf("Read(%v, %d, %d bytes): %v", r, skip, n, err)
@@ -109,7 +109,7 @@ func (s stored) read(t testing.TB, c *Cache, r codec.ChunkRange, skip, n int) {
 }
 
 // try is read for reads that may fail. Other bytes are an error, too.
-func (s stored) try(ctx context.Context, c *Cache, r codec.ChunkRange, skip, n int) error {
+func (s xorbSource) try(ctx context.Context, c *Cache, r codec.ChunkRange, skip, n int) error {
 	p := make([]byte, n)
 	if err := c.Read(ctx, s.Hash(), r, int64(skip), p); err != nil {
 		return err
@@ -126,24 +126,24 @@ type wrongBytes struct{}
 
 func (*wrongBytes) Error() string { return "other bytes" }
 
-// A hooked Source calls before each request for chunks.
-type hooked struct {
+// A hookedSource calls before each request for chunks.
+type hookedSource struct {
 	origin.Source
 	before   func(ctx context.Context, r codec.ChunkRange) error
 	requests atomic.Int64
 	chunks   atomic.Int64
 }
 
-func hook(src origin.Source, before func(ctx context.Context, r codec.ChunkRange) error) *hooked {
-	return &hooked{Source: src, before: before}
+func hook(src origin.Source, before func(ctx context.Context, r codec.ChunkRange) error) *hookedSource {
+	return &hookedSource{Source: src, before: before}
 }
 
 // TryChunks returns no run, so that the reader calls Chunks.
-func (h *hooked) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+func (h *hookedSource) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
 	return nil, false
 }
 
-func (h *hooked) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+func (h *hookedSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	h.requests.Add(1)
 	h.chunks.Add(int64(r.Len()))
 	if h.before != nil {

@@ -154,7 +154,7 @@ func TestMemoryBound(t *testing.T) {
 	for i := range n {
 		all = append(all, bytes.Repeat([]byte{byte(i), byte(i >> 8), 3, 4}, chunkSize/4))
 	}
-	x := stored{Xorb: b.Xorb(all...)}
+	x := xorbSource{Xorb: b.Xorb(all...)}
 	const budget = 4 << 20
 	for place, s := range map[string]origin.Store{"local": b.LocalStore(), "remote": b.Store()} {
 		t.Run(place, func(t *testing.T) {

@@ -18,12 +18,12 @@ import (
 	"github.com/xetfs/xetfs/codec/merkle"
 )
 
-// A repacked store has three old xorbs of 40 chunks, and a new one with every second chunk of these in
+// A repackedStore has three old xorbs of 40 chunks, and a new one with every second chunk of these in
 // runs of ten.
-type repacked struct {
+type repackedStore struct {
 	store origin.WriteStore
-	old   []stored
-	new   stored
+	old   []xorbSource
+	new   xorbSource
 }
 
 const (
@@ -31,27 +31,27 @@ const (
 	movedRun   = 10
 )
 
-func newRepacked(t testing.TB) *repacked {
+func newRepacked(t testing.TB) *repackedStore {
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: allSchemes})
-	s := &repacked{}
+	s := &repackedStore{}
 	var moved [][]byte
 	for n := range 3 {
 		var all [][]byte
 		for i := range 40 {
 			all = append(all, origintest.Text(uint64(100*n+i), movedChunk))
 		}
-		s.old = append(s.old, stored{Xorb: b.Xorb(all...)})
+		s.old = append(s.old, xorbSource{Xorb: b.Xorb(all...)})
 		for i := 0; i < 40; i += 2 * movedRun {
 			moved = append(moved, all[i:i+movedRun]...)
 		}
 	}
-	s.new = stored{Xorb: b.Xorb(moved...)}
+	s.new = xorbSource{Xorb: b.Xorb(moved...)}
 	s.store = origintest.CopyOf(t, b.Store())
 	return s
 }
 
 // mount opens a cache in a folder. The metacache and the chunks share the disk.
-func (s *repacked) mount(t testing.TB, dir string, o disk.Options) *mount {
+func (s *repackedStore) mount(t testing.TB, dir string, o disk.Options) *mount {
 	t.Helper()
 	m := &mount{disk: openDisk(t, dir, o)}
 	m.src = hook(objects.New(s.store, objects.Options{Backend: m.disk}), nil)
@@ -60,7 +60,7 @@ func (s *repacked) mount(t testing.TB, dir string, o disk.Options) *mount {
 }
 
 // filled is a mount that has read all old chunks.
-func (s *repacked) filled(t testing.TB, dir string) *mount {
+func (s *repackedStore) filled(t testing.TB, dir string) *mount {
 	t.Helper()
 	m := s.mount(t, dir, disk.Options{})
 	for _, x := range s.old {
@@ -72,7 +72,7 @@ func (s *repacked) filled(t testing.TB, dir string) *mount {
 }
 
 // sweep deletes the old xorbs.
-func (s *repacked) sweep(t testing.TB) {
+func (s *repackedStore) sweep(t testing.TB) {
 	t.Helper()
 	for _, x := range s.old {
 		if err := s.store.Delete(t.Context(), x.Key()); err != nil {
@@ -81,7 +81,7 @@ func (s *repacked) sweep(t testing.TB) {
 	}
 }
 
-func (s *repacked) readNew(t testing.TB, m *mount, start, end int) {
+func (s *repackedStore) readNew(t testing.TB, m *mount, start, end int) {
 	t.Helper()
 	s.new.read(t, m.Cache, chunks(start, end), 0, (end-start)*movedChunk)
 }
@@ -89,20 +89,20 @@ func (s *repacked) readNew(t testing.TB, m *mount, start, end int) {
 // Every way to fetch chunks copies those that the disk has of other xorbs. The mount that stored them
 // does so, and a later one. Later reads find them under their new names.
 func TestMoved(t *testing.T) {
-	for name, get := range map[string]func(t *testing.T, s *repacked, m *mount){
-		"Read": func(t *testing.T, s *repacked, m *mount) { s.readNew(t, m, 0, 60) },
-		"Read of parts": func(t *testing.T, s *repacked, m *mount) {
+	for name, get := range map[string]func(t *testing.T, s *repackedStore, m *mount){
+		"Read": func(t *testing.T, s *repackedStore, m *mount) { s.readNew(t, m, 0, 60) },
+		"Read of parts": func(t *testing.T, s *repackedStore, m *mount) {
 			for i := range 59 {
 				s.new.read(t, m.Cache, chunks(i, i+2), 500, movedChunk)
 			}
 		},
-		"Prefetch": func(t *testing.T, s *repacked, m *mount) {
+		"Prefetch": func(t *testing.T, s *repackedStore, m *mount) {
 			a := m.NewReadahead()
 			defer a.Close()
 			a.Prefetch(s.new.Hash(), chunks(0, 60), 0)
 			s.readNew(t, m, 0, 60)
 		},
-		"PrefetchAll": func(t *testing.T, s *repacked, m *mount) {
+		"PrefetchAll": func(t *testing.T, s *repackedStore, m *mount) {
 			a := m.NewReadahead()
 			defer a.Close()
 			var p Plan
@@ -110,12 +110,12 @@ func TestMoved(t *testing.T) {
 			a.PrefetchAll(t.Context(), &p)
 			s.readNew(t, m, 0, 60)
 		},
-		"Run": func(t *testing.T, s *repacked, m *mount) {
+		"Run": func(t *testing.T, s *repackedStore, m *mount) {
 			if err := s.new.unpack(t, m.Cache, chunks(0, 60)); err != nil {
 				t.Error(err)
 			}
 		},
-		"Download": func(t *testing.T, s *repacked, m *mount) {
+		"Download": func(t *testing.T, s *repackedStore, m *mount) {
 			if err := m.Download(t.Context(), s.new.Hash(), chunks(0, 60)); err != nil {
 				t.Error(err)
 			}
@@ -224,8 +224,8 @@ func (l *liar) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return l
 
 // Copies are compared with the hashes of the new xorb. A retry gets the bytes of the origin.
 func TestMoved_OtherBytes(t *testing.T) {
-	for name, prepare := range map[string]func(t *testing.T, s *repacked, m *mount){
-		"the hashes of other chunks": func(_ *testing.T, s *repacked, m *mount) {
+	for name, prepare := range map[string]func(t *testing.T, s *repackedStore, m *mount){
+		"the hashes of other chunks": func(_ *testing.T, s *repackedStore, m *mount) {
 			proven := m.src.Source.Proven
 			m.src.Source = &liar{m.src.Source, func(x codec.Hash, r codec.ChunkRange) []merkle.Leaf {
 				leaves := proven(x, r)
@@ -235,7 +235,7 @@ func TestMoved_OtherBytes(t *testing.T) {
 				return leaves
 			}}
 		},
-		"other bytes on disk": func(t *testing.T, s *repacked, m *mount) {
+		"other bytes on disk": func(t *testing.T, s *repackedStore, m *mount) {
 			for _, x := range s.old {
 				m.disk.Drop(x.Hash(), chunks(0, 40))
 				if err := m.disk.PutRunNoCopy(x.Hash(), x.forge(t, chunks(0, 40)), func() {}); err != nil {
@@ -305,18 +305,18 @@ func TestMoved_Shared(t *testing.T) {
 // Copies make their originals redundant, so a full disk evicts the originals first.
 func TestMoved_FullDisk(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
-	var old []stored
+	var old []xorbSource
 	var moved [][]byte
 	for n := range 14 {
 		var all [][]byte
 		for i := range 16 {
 			all = append(all, origintest.Random(uint64(1000*n+i), 64<<10))
 		}
-		old = append(old, stored{Xorb: b.Xorb(all...)})
+		old = append(old, xorbSource{Xorb: b.Xorb(all...)})
 		moved = append(moved, all...)
 	}
-	next := stored{Xorb: b.Xorb(moved...)}
-	s := &repacked{store: origintest.CopyOf(t, b.Store()), old: old, new: next}
+	next := xorbSource{Xorb: b.Xorb(moved...)}
+	s := &repackedStore{store: origintest.CopyOf(t, b.Store()), old: old, new: next}
 	m := s.mount(t, t.TempDir(), disk.Options{MaxBytes: 16 << 20})
 	for _, x := range old {
 		for range 2 { // used chunks outlive others

@@ -13,7 +13,7 @@ import (
 )
 
 // plan returns a plan of chunks with n bytes each.
-func (s stored) plan(n int, all ...codec.ChunkRange) *Plan {
+func (s xorbSource) plan(n int, all ...codec.ChunkRange) *Plan {
 	p := &Plan{}
 	for _, r := range all {
 		p.Add(s.Hash(), r, int64(n*r.Len()))

@@ -14,12 +14,12 @@ import (
 )
 
 // unproven returns a xorb behind a Plan.
-func unproven(t testing.TB, sizes ...int) (stored, *origintest.Plan) {
+func unproven(t testing.TB, sizes ...int) (xorbSource, *origintest.Plan) {
 	t.Helper()
 	x := store(t, false, sizes...)
 	p := origintest.NewPlan(x.src, nil)
 	p.Lengths = true
-	return stored{x.Xorb, p}, p
+	return xorbSource{x.Xorb, p}, p
 }
 
 // changed is damage of one chunk in some of its answers, counted from 1.
@@ -41,7 +41,7 @@ func changed(chunk uint32, answers ...int64) origintest.Damage {
 }
 
 // leaves are the true hashes and sizes of chunks.
-func (s stored) leaves(r codec.ChunkRange) origin.ChunkHashes {
+func (s xorbSource) leaves(r codec.ChunkRange) origin.ChunkHashes {
 	c := origin.ChunkHashes{Xorb: s.Hash(), Start: r.Start}
 	for i := r.Start; i < r.End; i++ {
 		c.Leaves = append(c.Leaves, merkle.Leaf{Hash: s.Info.Chunks[i], Size: uint64(len(s.Xorb.Chunks[i]))})

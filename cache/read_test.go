@@ -25,7 +25,7 @@ type readCall struct {
 }
 
 // drawRead draws a read of any part of a xorb. Its range may have more chunks than it needs.
-func drawRead(x stored) *rapid.Generator[readCall] {
+func drawRead(x xorbSource) *rapid.Generator[readCall] {
 	return rapid.Custom(func(t *rapid.T) readCall {
 		start := rapid.IntRange(0, len(x.Chunks)-1).Draw(t, "start")
 		end := rapid.IntRange(start+1, len(x.Chunks)).Draw(t, "end")
@@ -435,7 +435,7 @@ func TestPanicsBecomeErrors(t *testing.T) {
 func TestPanicWhileUnpacking(t *testing.T) {
 	x := store(t, false, same(8, 1000)...)
 	src := hook(x.src, nil)
-	c := open(t, breaking{src}, Options{})
+	c := open(t, panickingSource{src}, Options{})
 	for range 2 {
 		for _, n := range []int{500, 8000} {
 			if err := x.try(t.Context(), c, chunks(0, 8), 0, n); err == nil {

@@ -115,7 +115,7 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 func TestReadsOvertakeSlowRequest(t *testing.T) {
 	x := store(t, false, same(60, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
-		src := hook(stalling{x.src}, nil)
+		src := hook(stallingSource{x.src}, nil)
 		c, done := openHere(t, src, Options{MemoryBytes: -1})
 		defer done()
 		a := c.NewReadahead()
@@ -137,10 +137,10 @@ func TestReadsOvertakeSlowRequest(t *testing.T) {
 	})
 }
 
-// A stalling Source delivers the first half of the chunks from 0 on an hour before the others.
-type stalling struct{ origin.Source }
+// A stallingSource delivers the first half of the chunks from 0 on an hour before the others.
+type stallingSource struct{ origin.Source }
 
-func (s stalling) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+func (s stallingSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	run, err := s.Source.Chunks(ctx, x, r, o)
 	if err != nil || r.Start > 0 {
 		return run, err

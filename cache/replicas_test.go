@@ -18,15 +18,15 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A breaking Source gives runs that panic when they are unpacked.
-type breaking struct{ origin.Source }
+// A panickingSource returns runs that panic when they are unpacked.
+type panickingSource struct{ origin.Source }
 
 // TryChunks returns no run, so that the reader calls Chunks.
-func (b breaking) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
+func (b panickingSource) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
 	return nil, false
 }
 
-func (b breaking) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+func (b panickingSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	run, err := b.Source.Chunks(ctx, x, r, o)
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func TestRunAgain(t *testing.T) {
 }
 
 func TestNoVerify(t *testing.T) {
-	x := store(t, true, 1000) // stored as it is, so that a wrong byte unpacks
+	x := store(t, true, 1000) // xorbSource as it is, so that a wrong byte unpacks
 	src := copiesOf(t, x.Xorb, true, []int{0})
 	checked, unchecked := open(t, src, Options{}), open(t, src, Options{NoVerify: true})
 	if err := x.try(t.Context(), checked, chunks(0, 1), 0, 1000); !errors.Is(err, codec.ErrCorrupt) {

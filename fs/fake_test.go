@@ -346,13 +346,13 @@ func (c *fakeContent) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 	return n, nil
 }
 
-// A mounted is a mount of a test.
-type mounted struct {
+// A mountFixture is a mount of a test.
+type mountFixture struct {
 	dir string
 	s   *Server
 }
 
-func (m mounted) path(name string) string { return m.dir + "/" + name }
+func (m mountFixture) path(name string) string { return m.dir + "/" + name }
 
 // mountHere mounts what this process reads itself.
 func mountHere(dir string, c catalog.Catalog, e engine, o Options) (*Server, error) {
@@ -379,10 +379,10 @@ func hangLimit(t *testing.T) time.Duration {
 }
 
 // mountFake mounts a catalog until the end of the test. A mount that hangs is aborted.
-func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mounted {
+func mountFake(t *testing.T, c catalog.Catalog, e *fakeEngine, o Options) mountFixture {
 	t.Helper()
 	needFUSE(t)
-	m := mounted{dir: t.TempDir()}
+	m := mountFixture{dir: t.TempDir()}
 	var err error
 	if m.s, err = mountHere(m.dir, c, e, o); err != nil {
 		t.Fatal(err)
@@ -462,13 +462,13 @@ func (s *syncBuffer) lines(word string) []string {
 
 func logger(b *syncBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
-// unsorted is a tree whose listings begin at the start, if they do not go on behind a
+// unsortedTree is a tree whose listings begin at the start, if they do not go on behind a
 // name that is listed.
-type unsorted struct{ *fakeTree }
+type unsortedTree struct{ *fakeTree }
 
-func (t *unsorted) Open(context.Context, string, names.AsOf) (catalog.Tree, error) { return t, nil }
+func (t *unsortedTree) Open(context.Context, string, names.AsOf) (catalog.Tree, error) { return t, nil }
 
-func (t *unsorted) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+func (t *unsortedTree) List(_ context.Context, dir, after string) iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
 		list := t.byDir[dir]
 		i := slices.IndexFunc(list, func(e page.Entry) bool { return after != "" && nameOf(dir, e.Path) == after })

@@ -233,7 +233,7 @@ func at(e page.Entry, t time.Time) page.Entry {
 }
 
 // see waits until a file of the mount has a text; "": until there is no such file.
-func (m mounted) see(t *testing.T, name, text string) {
+func (m mountFixture) see(t *testing.T, name, text string) {
 	t.Helper()
 	var got []byte
 	var err error

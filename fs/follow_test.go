@@ -21,7 +21,7 @@ import (
 )
 
 // mountFollowing mounts a symbol so that look makes it follow, and nothing else.
-func mountFollowing(t *testing.T, c *fakeCatalog, e *fakeEngine, o Options) (m mounted, look func()) {
+func mountFollowing(t *testing.T, c *fakeCatalog, e *fakeEngine, o Options) (m mountFixture, look func()) {
 	t.Helper()
 	o.Follow = time.Hour
 	m = mountFake(t, c, e, o)
@@ -154,7 +154,7 @@ func TestK38_OpenFile(t *testing.T) {
 	}
 }
 
-func (m mounted) forgetAttributes(t *testing.T, ino uint64) {
+func (m mountFixture) forgetAttributes(t *testing.T, ino uint64) {
 	t.Helper()
 	if status := m.s.files.kernel.InodeNotify(ino, 0, 0); !status.Ok() {
 		t.Fatal(status)
@@ -516,7 +516,7 @@ func TestFollowSymbols(t *testing.T) {
 
 // dropCaches makes the kernel forget the names of this mount, as each remount does. Other mounts keep
 // theirs.
-func (m mounted) dropCaches(t *testing.T) {
+func (m mountFixture) dropCaches(t *testing.T) {
 	t.Helper()
 	const flags = unix.MS_REMOUNT | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
 	if err := unix.Mount("", m.dir, "", flags, ""); err != nil {

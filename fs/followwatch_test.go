@@ -149,11 +149,11 @@ func TestFollowFolder(t *testing.T) {
 	origintest.Close(t, store)
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Page = smallPages
-	publisher, err := writer.Open(t.Context(), store, origin.Pages(store), writer.Options{Settings: settings})
+	w, err := writer.Open(t.Context(), store, origin.Pages(store), writer.Options{Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &press{t, publisher, store}
+	p := &publisher{t, w, store}
 	p.publish("m", note("f", "0"))
 	reader, err := dir.OpenReadOnly(root)
 	if err != nil {

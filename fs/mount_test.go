@@ -619,7 +619,7 @@ func TestK53_AbortOfEndedMount(t *testing.T) {
 	if err := ended.s.Unmount(); err != nil {
 		t.Fatal(err)
 	}
-	var m mounted
+	var m mountFixture
 	for range 100 { // another process may have the number just now
 		if m = mountFake(t, tree, e, Options{}); m.s.device.Number() == dev {
 			break
@@ -641,7 +641,7 @@ func TestTwoMounts(t *testing.T) {
 	e := newFakeEngine()
 	tree := newFakeTree(e.file("f", pattern(10)))
 	a, b := mountFake(t, tree, e, Options{}), mountFake(t, tree, e, Options{})
-	for _, m := range []mounted{a, b, a} {
+	for _, m := range []mountFixture{a, b, a} {
 		if got, err := os.ReadFile(m.path("f")); len(got) != 10 || err != nil {
 			t.Errorf("read: %d bytes, %v", len(got), err)
 		}

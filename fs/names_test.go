@@ -25,7 +25,7 @@ func TestK27_HardNames(t *testing.T) {
 			entries = append(entries, note(dir+name, fmt.Sprint(i)))
 		}
 	}
-	p := newPress(t, smallPages)
+	p := newPublisher(t, smallPages)
 	p.publish("m", entries...)
 	m := mountFake(t, p.Catalog(), newFakeEngine(), Options{Symbol: "m"})
 	for _, e := range entries {
@@ -48,7 +48,7 @@ func TestK27_HardNames(t *testing.T) {
 func TestDepth(t *testing.T) {
 	const depth = 200
 	path := strings.Repeat("d/", depth) + "f"
-	p := newPress(t, smallPages)
+	p := newPublisher(t, smallPages)
 	p.publish("m", note(path, "deep"))
 	m := mountFake(t, p.Catalog(), newFakeEngine(), Options{Symbol: "m"})
 	m.see(t, path, "deep")
@@ -67,7 +67,7 @@ func TestS01_HostileTree(t *testing.T) {
 		tree.byDir["d"] = append(tree.byDir["d"], page.Entry{Path: path})
 	}
 	log := newSyncBuffer()
-	m := mountFake(t, &unsorted{tree}, e, Options{Logger: logger(log)})
+	m := mountFake(t, &unsortedTree{tree}, e, Options{Logger: logger(log)})
 	if got := namesIn(t, m.path("d")); !slices.Equal(got, []string{"good", "zz"}) {
 		t.Errorf("d holds %q", got)
 	}
@@ -79,7 +79,7 @@ func TestS01_HostileTree(t *testing.T) {
 // A folder of 100,000, read in small pieces and from every place, forwards and back.
 func TestK26_Hundredthousand(t *testing.T) {
 	const n = 100_000
-	p := newPress(t, page.DefaultSizes())
+	p := newPublisher(t, page.DefaultSizes())
 	p.replace("m", func(yield func(page.Entry, error) bool) {
 		if !yield(page.Entry{Type: page.Dir, Mode: 0o755, ModTime: then}, nil) {
 			return

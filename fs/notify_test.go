@@ -15,42 +15,42 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// An overheard is one invalidation.
-type overheard struct {
+// A recordedNotice is one invalidation.
+type recordedNotice struct {
 	what  string // "dir 1 name", or "attributes 2", or "bytes 2"
 	stack string // of the caller
 }
 
-// An overhearing passes invalidations to the kernel, and records them.
-type overhearing struct {
+// A recordingNotifier passes invalidations to the kernel, and records them.
+type recordingNotifier struct {
 	notifier
 	before func() // called before each; nil: nothing
 
 	mu  sync.Mutex
-	all []overheard // guarded by mu
+	all []recordedNotice // guarded by mu
 }
 
-func overhear(m mounted) *overhearing {
-	o := &overhearing{notifier: m.s.files.kernel}
+func recordNotices(m mountFixture) *recordingNotifier {
+	o := &recordingNotifier{notifier: m.s.files.kernel}
 	m.s.files.kernel = o
 	return o
 }
 
-func (o *overhearing) note(what string) {
+func (o *recordingNotifier) note(what string) {
 	if o.before != nil {
 		o.before()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.all = append(o.all, overheard{what, string(debug.Stack())})
+	o.all = append(o.all, recordedNotice{what, string(debug.Stack())})
 }
 
-func (o *overhearing) EntryNotify(dir uint64, name string) fuse.Status {
+func (o *recordingNotifier) EntryNotify(dir uint64, name string) fuse.Status {
 	o.note(fmt.Sprintf("dir %d %s", dir, name))
 	return o.notifier.EntryNotify(dir, name)
 }
 
-func (o *overhearing) InodeNotify(ino uint64, off, length int64) fuse.Status {
+func (o *recordingNotifier) InodeNotify(ino uint64, off, length int64) fuse.Status {
 	what := "bytes"
 	if off < 0 {
 		what = "attributes"
@@ -60,7 +60,7 @@ func (o *overhearing) InodeNotify(ino uint64, off, length int64) fuse.Status {
 }
 
 // said returns everything that was said, in order.
-func (o *overhearing) said() (all []overheard) {
+func (o *recordingNotifier) said() (all []recordedNotice) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return append(all, o.all...)
@@ -76,7 +76,7 @@ func TestK38_AttributesOnly(t *testing.T) {
 			text := strings.Repeat("text ", 100_000)
 			c.publish("m", e.text("d/changed", text), e.text("d/touched", text+"!"), e.text("d/gone", text+"!!"), e.text("d/same", "s"))
 			m, look := mountFollowing(t, c, e, Options{Symbol: "m", Stateless: stateless})
-			o := overhear(m)
+			o := recordNotices(m)
 			inos := map[uint64]string{}
 			var files []*os.File
 			for _, name := range []string{"changed", "touched", "gone"} {
@@ -149,7 +149,7 @@ func TestK38_NoneAfterShutdown(t *testing.T) {
 				}
 				defer f.Close()
 			}
-			o := overhear(m)
+			o := recordNotices(m)
 			started, goOn, requested := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			o.before = sync.OnceFunc(func() { close(started); <-goOn })
 			stop, say := m.s.stop, sync.OnceFunc(func() { close(requested) })
@@ -188,7 +188,7 @@ func TestK38_NoDeadlock(t *testing.T) {
 	c.publish("m", tree(0)...)
 	m, look := mountFollowing(t, c, e, Options{Symbol: "m"})
 	dir := openDir(t, m.path("d"))
-	o := overhear(m)
+	o := recordNotices(m)
 	var lookups sync.WaitGroup
 	stop := make(chan struct{})
 	for r := range readers {

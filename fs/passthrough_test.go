@@ -21,7 +21,7 @@ import (
 
 // A keptMount is a mount of one file that can be materialized on command.
 type keptMount struct {
-	mounted
+	mountFixture
 	t    *testing.T
 	e    *fakeEngine
 	file page.Entry

@@ -20,7 +20,7 @@ import (
 )
 
 // mountPlan mounts files of a Plan under their index as name.
-func mountPlan(t *testing.T, b *origintest.Builder, ro reconstruct.Options, o Options) (mounted, *origintest.Plan) {
+func mountPlan(t *testing.T, b *origintest.Builder, ro reconstruct.Options, o Options) (mountFixture, *origintest.Plan) {
 	t.Helper()
 	needFUSE(t)
 	plan := origintest.NewPlan(objects.New(b.Store(), objects.Options{}), nil)
@@ -36,7 +36,7 @@ func mountPlan(t *testing.T, b *origintest.Builder, ro reconstruct.Options, o Op
 	for i, f := range b.Files {
 		entries = append(entries, page.Entry{Path: string(rune('a' + i)), ID: f.ID(), Size: f.Info.Size()})
 	}
-	m := mounted{dir: t.TempDir()}
+	m := mountFixture{dir: t.TempDir()}
 	if m.s, err = mountHere(m.dir, newFakeTree(entries...), reader{r}, o); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestUnprovenDescriptorsOfWrongFile(t *testing.T) {
 
 // awaitNotices waits for the notices to the kernel that earlier reads have caused. The lock orders
 // them before this call.
-func (m mounted) awaitNotices() {
+func (m mountFixture) awaitNotices() {
 	f := m.s.files
 	f.mu.Lock()
 	unmounted := f.unmounted
@@ -112,7 +112,7 @@ func (m mounted) awaitNotices() {
 }
 
 // checkFile reads the file a, which is then proven.
-func (m mounted) checkFile(t *testing.T, f *origintest.File) {
+func (m mountFixture) checkFile(t *testing.T, f *origintest.File) {
 	t.Helper()
 	if got, err := os.ReadFile(m.path("a")); err != nil || !bytes.Equal(got, f.Bytes()) {
 		t.Errorf("read: %d bytes, %v", len(got), err)
@@ -142,7 +142,7 @@ func TestUnprovenPagesOfClosedFile(t *testing.T) {
 }
 
 // readSome reads the wrong chunk. Strict mounts return the right bytes.
-func (m mounted) readSome(t *testing.T, strict bool, of *origintest.File) {
+func (m mountFixture) readSome(t *testing.T, strict bool, of *origintest.File) {
 	t.Helper()
 	f, err := os.Open(m.path("a"))
 	if err != nil {

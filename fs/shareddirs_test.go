@@ -22,7 +22,7 @@ import (
 )
 
 // messages returns the number of messages by operation.
-func (m mounted) messages() map[string]int64 {
+func (m mountFixture) messages() map[string]int64 {
 	all := map[string]int64{}
 	for name, s := range m.s.files.messages.Stats() {
 		all[name] = s.Latency.Count
@@ -222,7 +222,7 @@ func TestSharedDirs_ReplyInFlight(t *testing.T) {
 			c.trees[old.Root].ending = ending
 			m, look := mountFollowing(t, c, e, Options{Symbol: "m"})
 			var notified atomic.Int32
-			overhear(m).before = func() { notified.Add(1) }
+			recordNotices(m).before = func() { notified.Add(1) }
 			fd := openDir(t, m.path("d"))
 			c.publish("m", e.text("d/b", "x"), e.text("d/c", "x"))
 			if unknown {

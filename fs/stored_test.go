@@ -19,15 +19,15 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
-// A press is a real catalog, in memory, that tests publish to.
-type press struct {
+// A publisher is a real catalog, in memory, that tests publish to.
+type publisher struct {
 	t testing.TB
 	*writer.Writer
 	store origin.WriteStore
 }
 
-// newPress has small pages, so that small trees have many.
-func newPress(t testing.TB, sizes page.Sizes) *press {
+// newPublisher has small pages, so that small trees have many.
+func newPublisher(t testing.TB, sizes page.Sizes) *publisher {
 	t.Helper()
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Page = sizes
@@ -36,13 +36,13 @@ func newPress(t testing.TB, sizes page.Sizes) *press {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &press{t, p, store}
+	return &publisher{t, p, store}
 }
 
 var smallPages = page.Sizes{Min: 512, Max: 2048, Bits: 2, Restart: 16}
 
 // publish publishes a tree. Its folders exist too.
-func (p *press) publish(symbol string, entries ...page.Entry) names.Row {
+func (p *publisher) publish(symbol string, entries ...page.Entry) names.Row {
 	p.t.Helper()
 	t := newFakeTree(entries...)
 	return p.replace(symbol, func(yield func(page.Entry, error) bool) {
@@ -59,7 +59,7 @@ func (p *press) publish(symbol string, entries ...page.Entry) names.Row {
 	})
 }
 
-func (p *press) replace(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
+func (p *publisher) replace(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
 	p.t.Helper()
 	b, err := p.Begin(context.Background(), symbol, writer.PublishOptions{Nested: true})
 	if err != nil {
@@ -79,7 +79,7 @@ func note(path, text string) page.Entry {
 
 // The real catalog is followed, version by version.
 func TestStored(t *testing.T) {
-	p := newPress(t, smallPages)
+	p := newPublisher(t, smallPages)
 	tree := func(v int) (list []page.Entry) {
 		for i := range 500 {
 			text := "same"
@@ -163,7 +163,7 @@ func TestStored(t *testing.T) {
 
 // A name that cannot be read because a page is gone is an error, and never left out.
 func TestStoredMissingPage(t *testing.T) {
-	p := newPress(t, smallPages)
+	p := newPublisher(t, smallPages)
 	var list []page.Entry
 	for i := range 500 {
 		list = append(list, note(fmt.Sprintf("d/%03d", i), "text"))

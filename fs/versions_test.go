@@ -321,7 +321,7 @@ func TestSymbolsLazy(t *testing.T) {
 	}
 }
 
-func (m mounted) ino(t *testing.T, name string) uint64 {
+func (m mountFixture) ino(t *testing.T, name string) uint64 {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Lstat(m.path(name), &st); err != nil {

@@ -68,7 +68,7 @@ func manyEntries(dirs, files int) iter.Seq2[page.Entry, error] {
 // all pages of the tree are in memory.
 func BenchmarkWalk(b *testing.B) {
 	const dirs, files = 200, 1000
-	p := newPress(b, page.DefaultSizes())
+	p := newPublisher(b, page.DefaultSizes())
 	p.replace("m", manyEntries(dirs, files))
 	pages := &keptPages{from: origin.Pages(p.store), kept: map[page.Hash]*page.Page{}}
 	c, err := catalog.Open(b.Context(), p.store, pages)

@@ -286,7 +286,7 @@ func TestK46_SilentOrigin(t *testing.T) {
 			}
 			r := a.next()
 			args := append(append([]string{"mount"}, flags...), "--cache-dir=off", "http://"+listener.Addr().String()+"/store", a.dir)
-			h := startInterrupted(t, exec.Command(harness.Program(t), args...), a.dir)
+			h := startInterruptedMount(t, exec.Command(harness.Program(t), args...), a.dir)
 			silent, err := listener.Accept()
 			if err != nil {
 				t.Fatal(err)
@@ -310,7 +310,7 @@ func TestK46_SleepsInKernel(t *testing.T) {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
 			a := newAutomounter(t)
 			cmd := outsider(harness.Program(t), append(append([]string{"mount"}, flags...), source, a.dir)...)
-			h := startInterrupted(t, cmd, a.dir)
+			h := startInterruptedMount(t, cmd, a.dir)
 			r := a.next()
 			h.endBySIGTERM()
 			a.reply(r, false)
@@ -318,17 +318,17 @@ func TestK46_SleepsInKernel(t *testing.T) {
 	}
 }
 
-// An interrupted is a mount command that a signal ends before it is ready.
-type interrupted struct {
+// An interruptedMount is a mount command that a signal ends before it is ready.
+type interruptedMount struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	mark string
 	done chan struct{}
 }
 
-func startInterrupted(t *testing.T, cmd *exec.Cmd, dir string) *interrupted {
+func startInterruptedMount(t *testing.T, cmd *exec.Cmd, dir string) *interruptedMount {
 	t.Helper()
-	h := &interrupted{t: t, cmd: cmd, mark: "XETFS_TEST_MARK=" + dir, done: make(chan struct{})}
+	h := &interruptedMount{t: t, cmd: cmd, mark: "XETFS_TEST_MARK=" + dir, done: make(chan struct{})}
 	cmd.Env = harness.Environment("XDG_STATE_HOME="+stateHome(t), h.mark)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func startInterrupted(t *testing.T, cmd *exec.Cmd, dir string) *interrupted {
 }
 
 // endBySIGTERM sends one signal and waits for the end of the command and its background process.
-func (h *interrupted) endBySIGTERM() {
+func (h *interruptedMount) endBySIGTERM() {
 	h.t.Helper()
 	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		h.t.Fatal(err)

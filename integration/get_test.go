@@ -48,11 +48,11 @@ func getCommand(t testing.TB, source, folder string) *exec.Cmd {
 	return cmd
 }
 
-// A gotten is what `xetfs get --json` prints.
-type gotten struct{ Files, Already, Failed, Written int64 }
+// A getResult is what `xetfs get --json` prints.
+type getResult struct{ Files, Already, Failed, Written int64 }
 
 // runGet copies and returns the exit status.
-func runGet(t testing.TB, source, folder string) (said gotten, status int, stderr string) {
+func runGet(t testing.TB, source, folder string) (said getResult, status int, stderr string) {
 	t.Helper()
 	cmd := getCommand(t, source, folder)
 	var notes bytes.Buffer

@@ -232,8 +232,8 @@ func onlyMain(others ...string) []string { return append([]string{"=cmd/xetfs"},
 // below, and never a floor above.
 var floors = []string{"codec", "cache", "reconstruct", "fs", "cmd", "integration"}
 
-// A listed is one package as `go list -json` shows it.
-type listed struct {
+// A listedPackage is one package as `go list -json` shows it.
+type listedPackage struct {
 	ImportPath   string
 	Dir          string
 	GoFiles      []string
@@ -242,7 +242,7 @@ type listed struct {
 	XTestImports []string
 }
 
-func (p listed) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+func (p listedPackage) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
 
 func TestLayers(t *testing.T) {
 	all := list(t)
@@ -265,7 +265,7 @@ func TestLayers(t *testing.T) {
 }
 
 // importProblems returns the imports of a package that its rows do not allow.
-func importProblems(p listed) (problems []string) {
+func importProblems(p listedPackage) (problems []string) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	allowed, ok := mayImport[p.name()]
 	if !ok {
@@ -306,7 +306,7 @@ var (
 )
 
 // linkProblems returns the packages of the read path that link a package for writers.
-func linkProblems(all []listed) (problems []string) {
+func linkProblems(all []listedPackage) (problems []string) {
 	imports := map[string][]string{}
 	for _, p := range all {
 		for _, imp := range p.Imports {
@@ -333,7 +333,7 @@ func linkProblems(all []listed) (problems []string) {
 }
 
 // list returns all packages of the module.
-func list(t *testing.T) []listed {
+func list(t *testing.T) []listedPackage {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "./...")
 	cmd.Dir = ".."
@@ -341,9 +341,9 @@ func list(t *testing.T) []listed {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	var all []listed
+	var all []listedPackage
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
+		var p listedPackage
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
@@ -491,7 +491,7 @@ func TestLayersViolations(t *testing.T) {
 		{"fs/catalog", module + "/cache/origin/dedup", "not in its row"},
 	}
 	for _, tt := range imports {
-		got := importProblems(listed{ImportPath: module + "/" + tt.pkg, Imports: []string{tt.imp}})
+		got := importProblems(listedPackage{ImportPath: module + "/" + tt.pkg, Imports: []string{tt.imp}})
 		if len(got) != 1 || !strings.Contains(got[0], tt.want) {
 			t.Errorf("%s imports %s: problems are %q, want one with %q", tt.pkg, tt.imp, got, tt.want)
 		}
@@ -504,7 +504,7 @@ func TestLayersViolations(t *testing.T) {
 			}
 		}
 	}
-	links := []listed{
+	links := []listedPackage{
 		{ImportPath: module + "/fs", Imports: []string{module + "/fs/catalog"}},
 		{ImportPath: module + "/fs/catalog", Imports: []string{module + "/fs/catalog/writer"}},
 	}

@@ -70,7 +70,7 @@ func readInOrder(t *testing.T, m *harness.Mount, folder string, paths []string) 
 func TestRemoteSequence(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
-	c := newCrowd(t, 2000)
+	c := newSmallFileTree(t, 2000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=2ms")
 	const footers = 300 << 10
 	tests := []struct {
@@ -130,7 +130,7 @@ func inOrder(sortDir func([]fs.DirEntry)) func(t *testing.T, m *harness.Mount) [
 // Two readers of one directory in order share requests, too. Cached files cause no request.
 func TestRemoteSequenceCached(t *testing.T) {
 	harness.NeedFuse(t)
-	c := newCrowd(t, 1000)
+	c := newSmallFileTree(t, 1000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=2ms")
 	cache := newCacheFolder(t)
 	m := harness.MountSource(t, s.URL, cache.flags()...)

@@ -10,9 +10,9 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-// A crowd is a folder of small files, each of one chunk, in a catalog and in a store without
+// A smallFileTree is a folder of small files, each of one chunk, in a catalog and in a store without
 // names.
-type crowd struct {
+type smallFileTree struct {
 	folder string
 	stores map[string]string // "catalog", "bare"
 	files  int
@@ -20,10 +20,10 @@ type crowd struct {
 	want   treeList
 }
 
-func newCrowd(t *testing.T, files int) *crowd {
+func newSmallFileTree(t *testing.T, files int) *smallFileTree {
 	t.Helper()
 	dir := t.TempDir()
-	c := &crowd{folder: filepath.Join(dir, "folder"), files: files}
+	c := &smallFileTree{folder: filepath.Join(dir, "folder"), files: files}
 	for i := range files {
 		in := filepath.Join(c.folder, fmt.Sprintf("%02d", i/100))
 		if i%100 == 0 {
@@ -48,7 +48,7 @@ func newCrowd(t *testing.T, files int) *crowd {
 func TestRemoteWarmManySmallFiles(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
-	c := newCrowd(t, 1500)
+	c := newSmallFileTree(t, 1500)
 	for name, store := range c.stores {
 		s := harness.ServeRemote(t, store, "--delay=5ms")
 		var args []string
@@ -92,7 +92,7 @@ func TestRemoteWarmManySmallFiles(t *testing.T) {
 // A warm of some files fetches little of the others.
 func TestRemoteWarmSome(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(t, 2000)
+	c := newSmallFileTree(t, 2000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=5ms")
 	cache, before := newCacheFolder(t), s.Traffic()
 	w := cache.warm(s.URL, "tree", "03", "07/700", "07/750", "11")
@@ -148,7 +148,7 @@ func TestRemoteWarmDamaged(t *testing.T) {
 func TestRemoteWarmOverABadLink(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
-	c := newCrowd(t, 1000)
+	c := newSmallFileTree(t, 1000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--corrupt=2%", "--truncate=2%", "--fail=2%")
 	cache := newCacheFolder(t)
 	if w := cache.warm(s.URL, "tree"); w.Failed != 0 || w.Files != int64(c.files) {

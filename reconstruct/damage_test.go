@@ -58,7 +58,7 @@ func TestF50_EveryByteDamaged(t *testing.T) {
 			y := b.Xorb(bytes.Repeat([]byte("y"), 100), origintest.Random(1, 30))
 			f := b.File(x.Term(0, 2), y.All(), x.Term(1, 3))
 			objects := b.Objects()
-			image := newImage(t, b.LocalStore(), f)
+			image := newSingleFileStore(t, b.LocalStore(), f)
 			if err := image.read(); err != nil {
 				t.Fatal(err)
 			}
@@ -81,34 +81,34 @@ func TestF50_EveryByteDamaged(t *testing.T) {
 	}
 }
 
-// An image is a store with one file. Each read starts with new state, except for the cache: it
+// A singleFileStore is a store with one file. Each read starts with new state, except for the cache: it
 // is expensive to make and has room for nothing.
-type image struct {
+type singleFileStore struct {
 	t    *testing.T
 	s    origin.WriteStore
 	id   codec.FileID
 	want []byte
-	src  *replaceable // under the cache
+	src  *replaceableSource // under the cache
 	c    *cache.Cache
 }
 
-// A replaceable Source is replaced between reads.
-type replaceable struct{ origin.Source }
+// A replaceableSource is replaced between reads.
+type replaceableSource struct{ origin.Source }
 
-func newImage(t *testing.T, s origin.WriteStore, f *origintest.File) image {
+func newSingleFileStore(t *testing.T, s origin.WriteStore, f *origintest.File) singleFileStore {
 	t.Helper()
-	src := &replaceable{objects.New(s, objects.Options{})}
+	src := &replaceableSource{objects.New(s, objects.Options{})}
 	c, err := cache.New(src, cache.Options{MemoryBytes: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	origintest.Close(t, c)
-	return image{t: t, s: s, id: f.ID(), want: f.Bytes(), src: src, c: c}
+	return singleFileStore{t: t, s: s, id: f.ID(), want: f.Bytes(), src: src, c: c}
 }
 
 // read opens the file again and reads one term at a time. Concurrent fetches could still run
 // when the next damage is done.
-func (im image) read() error {
+func (im singleFileStore) read() error {
 	im.src.Source = objects.New(im.s, objects.Options{})
 	file, err := New(im.c, Options{Parallel: 1}).Open(im.t.Context(), im.id)
 	if err != nil {
@@ -121,7 +121,7 @@ func (im image) read() error {
 }
 
 // damaged reads the file with one object damaged and judges what happens.
-func (im image) damaged(k names.Key, damage string, b []byte) (refused bool) {
+func (im singleFileStore) damaged(k names.Key, damage string, b []byte) (refused bool) {
 	if err := origintest.Replace(im.s, k, b); err != nil {
 		im.t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A keeping is a Reader with a disk cache over a store with one file.
-type keeping struct {
+// A diskReader is a Reader with a disk cache over a store with one file.
+type diskReader struct {
 	*Reader
 	t     *testing.T
 	store origin.WriteStore
@@ -39,10 +39,10 @@ type keeping struct {
 }
 
 // keepFrom makes a file of n chunks of 64 KiB.
-func keepFrom(t *testing.T, local bool, n int, o Options) *keeping {
+func keepFrom(t *testing.T, local bool, n int, o Options) *diskReader {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
-	k := &keeping{t: t, dir: t.TempDir()}
+	k := &diskReader{t: t, dir: t.TempDir()}
 	k.file = b.File(b.Xorb(pattern(n, 64<<10)...).All())
 	k.want = k.file.Bytes()
 	k.store = b.Store()
@@ -54,7 +54,7 @@ func keepFrom(t *testing.T, local bool, n int, o Options) *keeping {
 }
 
 // begin makes a new Reader over the same folder.
-func (k *keeping) begin(o Options) {
+func (k *diskReader) begin(o Options) {
 	k.t.Helper()
 	var err error
 	if k.disk, err = disk.Open(k.dir, disk.Options{MinFree: -1, MaxBytes: 64 << 20}); err != nil {
@@ -75,7 +75,7 @@ func (k *keeping) begin(o Options) {
 	k.t.Cleanup(k.end)
 }
 
-func (k *keeping) open() *Handle {
+func (k *diskReader) open() *Handle {
 	k.t.Helper()
 	f, err := k.Open(k.t.Context(), k.file.ID())
 	if err != nil {
@@ -85,7 +85,7 @@ func (k *keeping) open() *Handle {
 }
 
 // read reads all of the file by some bytes at a time.
-func (k *keeping) read(by int) {
+func (k *diskReader) read(by int) {
 	k.t.Helper()
 	h := k.open()
 	defer h.Close()
@@ -97,12 +97,12 @@ func (k *keeping) read(by int) {
 }
 
 // path returns the path of the materialized file.
-func (k *keeping) path() string {
+func (k *diskReader) path() string {
 	return filepath.Join(k.dir, "whole", k.file.Info.File.String())
 }
 
 // laid reports whether the file is materialized, after all background work.
-func (k *keeping) laid() bool {
+func (k *diskReader) laid() bool {
 	k.materializer.running.Wait()
 	return k.disk.HasFile(k.file.Info.File)
 }
@@ -114,12 +114,12 @@ func TestWhole_Policy(t *testing.T) {
 		policy Policy
 		local  bool
 		chunks int
-		do     func(k *keeping)
+		do     func(k *diskReader)
 		want   bool
 	}{
-		{"never", MaterializeNever, false, 4, func(k *keeping) { k.read(chunk) }, false},
-		{"remote, read completely", MaterializeAuto, false, 4, func(k *keeping) { k.read(chunk) }, true},
-		{"remote, a bit of each chunk", MaterializeAuto, false, 4, func(k *keeping) {
+		{"never", MaterializeNever, false, 4, func(k *diskReader) { k.read(chunk) }, false},
+		{"remote, read completely", MaterializeAuto, false, 4, func(k *diskReader) { k.read(chunk) }, true},
+		{"remote, a bit of each chunk", MaterializeAuto, false, 4, func(k *diskReader) {
 			h := k.open()
 			defer h.Close()
 			for _, off := range []int64{3 * chunk, 0, 2 * chunk, chunk} {
@@ -128,7 +128,7 @@ func TestWhole_Policy(t *testing.T) {
 				}
 			}
 		}, true},
-		{"remote, by two readers", MaterializeAuto, false, 4, func(k *keeping) {
+		{"remote, by two readers", MaterializeAuto, false, 4, func(k *diskReader) {
 			for i := range 2 {
 				h := k.open()
 				if err := tryRead(t.Context(), h, k.want, int64(2*i*chunk), 2*chunk); err != nil {
@@ -137,20 +137,20 @@ func TestWhole_Policy(t *testing.T) {
 				h.Close()
 			}
 		}, true},
-		{"remote, all but the last chunk", MaterializeAuto, false, 4, func(k *keeping) {
+		{"remote, all but the last chunk", MaterializeAuto, false, 4, func(k *diskReader) {
 			h := k.open()
 			defer h.Close()
 			if err := tryRead(t.Context(), h, k.want, 0, 3*chunk); err != nil {
 				t.Error(err)
 			}
 		}, false},
-		{"remote, opened", MaterializeAuto, false, 4, func(k *keeping) { k.open().Close() }, false},
-		{"remote, more than a quarter of the cache", MaterializeAuto, false, 257, func(k *keeping) { k.read(1 << 20) }, false},
-		{"local, read once", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20) }, false},
-		{"local, read twice", MaterializeAuto, true, 128, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, true},
-		{"local and small", MaterializeAuto, true, 127, func(k *keeping) { k.read(1 << 20); k.read(1 << 20) }, false},
-		{"always, opened", MaterializeAlways, false, 4, func(k *keeping) { k.open().Close() }, true},
-		{"always, local", MaterializeAlways, true, 1, func(k *keeping) { k.open().Close() }, true},
+		{"remote, opened", MaterializeAuto, false, 4, func(k *diskReader) { k.open().Close() }, false},
+		{"remote, more than a quarter of the cache", MaterializeAuto, false, 257, func(k *diskReader) { k.read(1 << 20) }, false},
+		{"local, read once", MaterializeAuto, true, 128, func(k *diskReader) { k.read(1 << 20) }, false},
+		{"local, read twice", MaterializeAuto, true, 128, func(k *diskReader) { k.read(1 << 20); k.read(1 << 20) }, true},
+		{"local and small", MaterializeAuto, true, 127, func(k *diskReader) { k.read(1 << 20); k.read(1 << 20) }, false},
+		{"always, opened", MaterializeAlways, false, 4, func(k *diskReader) { k.open().Close() }, true},
+		{"always, local", MaterializeAlways, true, 1, func(k *diskReader) { k.open().Close() }, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -245,14 +245,14 @@ func TestWhole_KeepNothing(t *testing.T) {
 	broken := errors.New("broken on purpose")
 	tests := []struct {
 		name string
-		do   func(k *keeping) (context.Context, func(n int64))
+		do   func(k *diskReader) (context.Context, func(n int64))
 		want error
 	}{
-		{"interrupted", func(k *keeping) (context.Context, func(n int64)) {
+		{"interrupted", func(k *diskReader) (context.Context, func(n int64)) {
 			ctx, cancel := context.WithCancel(k.t.Context())
 			return ctx, func(int64) { cancel() }
 		}, context.Canceled},
-		{"the origin fails", func(k *keeping) (context.Context, func(n int64)) {
+		{"the origin fails", func(k *diskReader) (context.Context, func(n int64)) {
 			k.src.before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
 				if r.End > 64 {
 					return broken
@@ -261,7 +261,7 @@ func TestWhole_KeepNothing(t *testing.T) {
 			}
 			return k.t.Context(), func(int64) {}
 		}, broken},
-		{"a chunk is damaged", func(k *keeping) (context.Context, func(n int64)) {
+		{"a chunk is damaged", func(k *diskReader) (context.Context, func(n int64)) {
 			key := names.XorbKey(k.file.Info.Terms[0].Xorb)
 			b := bytes.Clone(origintest.Get(k.t, k.store, key))
 			b[3_000_000] ^= 1

@@ -31,13 +31,13 @@ func allTerms(t testing.TB, f *File) (all []codec.Term) {
 	return all
 }
 
-// A grouping reads the terms of every file in groups, as a source does of a large file.
-type grouping struct {
+// A groupedSource reads the terms of every file in groups, as a source does of a large file.
+type groupedSource struct {
 	origin.Source
 	groups atomic.Int64 // that were read
 }
 
-func (s *grouping) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+func (s *groupedSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	fi, err := s.FileInfo(ctx, id)
 	if err != nil || len(fi.Terms) <= origin.MaxTerms {
 		return fi, nil, err
@@ -89,7 +89,7 @@ func TestL17_TermsAreBounded(t *testing.T) {
 	}
 	for place, s := range map[string]origin.Store{"local": b.LocalStore(), "remote": b.Store()} {
 		t.Run(place, func(t *testing.T) {
-			src := &grouping{Source: objects.New(s, objects.Options{})}
+			src := &groupedSource{Source: objects.New(s, objects.Options{})}
 			r, done := newReader(t, src, cache.Options{}, Options{Terms: budget})
 			defer done()
 			var open []*Handle
@@ -151,7 +151,7 @@ func TestL17_TermsChange(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f, other := manyTerms(t, b, 1, 100), manyTerms(t, b, 2, 90)
 	s := b.LocalStore()
-	src := &renamed{Source: objects.New(s, objects.Options{})}
+	src := &exchangedSource{Source: objects.New(s, objects.Options{})}
 	r, done := newReader(t, src, cache.Options{}, Options{})
 	defer done()
 	file, err := r.Open(t.Context(), f.ID())
@@ -169,13 +169,13 @@ func TestL17_TermsChange(t *testing.T) {
 	}
 }
 
-// A renamed source returns the File Info of another file.
-type renamed struct {
+// An exchangedSource returns the File Info of another file.
+type exchangedSource struct {
 	origin.Source
 	to atomic.Pointer[codec.Hash]
 }
 
-func (s *renamed) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+func (s *exchangedSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	if to := s.to.Load(); to != nil {
 		id.File = *to
 	}

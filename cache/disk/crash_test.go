@@ -16,7 +16,7 @@ import (
 // A load does to a store what a mount under load does, and remembers what was synced. Any
 // wrong byte fails the test.
 type load struct {
-	*bench
+	*fixture
 	rng    *rand.Rand
 	synced things
 	syncs  int
@@ -41,8 +41,8 @@ func (s *things) count() (n int) {
 	return n
 }
 
-func newLoad(b *bench, seed uint64) *load {
-	return &load{bench: b, rng: rand.New(rand.NewPCG(seed, 1))}
+func newLoad(b *fixture, seed uint64) *load {
+	return &load{fixture: b, rng: rand.New(rand.NewPCG(seed, 1))}
 }
 
 // step executes one operation. It does not use a dead disk, because a failed read forgets the
@@ -295,7 +295,7 @@ func TestLimitHoldsAtEveryMoment(t *testing.T) {
 	for _, limit := range []int64{160 << 10, 512 << 10} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			d := newSimDisk()
-			var b *bench
+			var b *fixture
 			var mu sync.Mutex
 			most := int64(0)
 			d.setFault(func(op, name string) error {

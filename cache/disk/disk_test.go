@@ -39,7 +39,7 @@ func TestRunReturnsWhatWasPut(t *testing.T) {
 		{"another xorb", 2, 0, 8000, 3},
 		{"a xorb that is not there", 3, 0, 1, 0},
 	}
-	check := func(t *testing.T, b *bench) {
+	check := func(t *testing.T, b *fixture) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) { b.want(tt.xorb, tt.start, tt.end, tt.want) })
 		}
@@ -189,7 +189,7 @@ func TestPutFileKeepsNothingThatIsWrong(t *testing.T) {
 	}{
 		{"too short", 11, bytes.NewReader(make([]byte, 10)), nil},
 		{"too long", 9, bytes.NewReader(make([]byte, 10)), nil},
-		{"not what the hash says", 10, io.MultiReader(bytes.NewReader(make([]byte, 10)), fails{bad}), bad},
+		{"not what the hash says", 10, io.MultiReader(bytes.NewReader(make([]byte, 10)), errReader{bad}), bad},
 		{"larger than the cache", 1 << 30, bytes.NewReader(make([]byte, 10)), ErrFull},
 	}
 	for _, tt := range tests {
@@ -206,14 +206,14 @@ func TestPutFileKeepsNothingThatIsWrong(t *testing.T) {
 	}
 }
 
-type fails struct{ err error }
+type errReader struct{ err error }
 
-func (f fails) Read([]byte) (int, error) { return 0, f.err }
+func (f errReader) Read([]byte) (int, error) { return 0, f.err }
 
 func TestPutFileReadsNothingTwice(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.keepFile(1)
-	if err := b.PutFile(hashOf(1), 5, fails{errors.New("it was read")}); err != nil {
+	if err := b.PutFile(hashOf(1), 5, errReader{errors.New("it was read")}); err != nil {
 		t.Error(err)
 	}
 }

@@ -353,7 +353,7 @@ func putsDoNotWait(t *testing.T) {
 }
 
 // damaged opens a copy of the disk of b with one file changed.
-func (b *bench) damaged(name string, change func([]byte) []byte, options ...func(*Options)) *bench {
+func (b *fixture) damaged(name string, change func([]byte) []byte, options ...func(*Options)) *fixture {
 	d := b.disk.killed()
 	f := d.names[name]
 	f.data = change(append([]byte(nil), f.data...))
@@ -389,8 +389,8 @@ func TestD09_EveryByte(t *testing.T) {
 }
 
 // onlySegment and onlyLog return the name of the one there is.
-func (b *bench) onlySegment() string { return b.disk.only("seg/") }
-func (b *bench) onlyLog() string     { return b.disk.only("index-") }
+func (b *fixture) onlySegment() string { return b.disk.only("seg/") }
+func (b *fixture) onlyLog() string     { return b.disk.only("index-") }
 
 func (d *simDisk) only(prefix string) string {
 	d.mu.Lock()
@@ -428,7 +428,7 @@ func TestD10_Swapped(t *testing.T) {
 }
 
 // writerSeals makes the next chunk begin a new segment.
-func (b *bench) writerSeals() {
+func (b *fixture) writerSeals() {
 	b.t.Helper()
 	if err := b.writer.Load().do(func() error { b.writer.Load().seal(index.Probation); return nil }); err != nil {
 		b.t.Fatal(err)

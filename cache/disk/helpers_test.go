@@ -55,8 +55,8 @@ func pageOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<40, 200+n%500) }
 
 func fileOf(n int) []byte { return codectest.Bytes(uint64(n)+1<<41, 1000+n*777%20000) }
 
-// A bench is a store over a simDisk, and its events.
-type bench struct {
+// A fixture is a store over a simDisk, and its events.
+type fixture struct {
 	*Store
 	t    testing.TB
 	disk *simDisk
@@ -87,7 +87,7 @@ func smallOptions(d *simDisk) Options {
 	}
 }
 
-func open(t testing.TB, d *simDisk, change ...func(*Options)) *bench {
+func open(t testing.TB, d *simDisk, change ...func(*Options)) *fixture {
 	t.Helper()
 	b, err := tryOpen(t, d, change...)
 	if err != nil {
@@ -96,13 +96,13 @@ func open(t testing.TB, d *simDisk, change ...func(*Options)) *bench {
 	return b
 }
 
-func tryOpen(t testing.TB, d *simDisk, change ...func(*Options)) (*bench, error) {
+func tryOpen(t testing.TB, d *simDisk, change ...func(*Options)) (*fixture, error) {
 	t.Helper()
-	b := &bench{t: t, disk: d}
+	b := &fixture{t: t, disk: d}
 	return b, b.open("cache", smallOptions(d), change)
 }
 
-func (b *bench) open(dir string, o Options, change []func(*Options)) error {
+func (b *fixture) open(dir string, o Options, change []func(*Options)) error {
 	o.Event = func(e Event) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -121,7 +121,7 @@ func (b *bench) open(dir string, o Options, change []func(*Options)) error {
 }
 
 // saw counts the events of a name.
-func (b *bench) saw(name string) (n int) {
+func (b *fixture) saw(name string) (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.events {
@@ -133,7 +133,7 @@ func (b *bench) saw(name string) (n int) {
 }
 
 // put stores chunks of the nth xorb and waits until they can be found.
-func (b *bench) put(n int, start, end uint32) {
+func (b *fixture) put(n int, start, end uint32) {
 	b.t.Helper()
 	if err := b.putRun(hashOf(n), runOf(b.t, n, chunks(start, end), chunkSize)); err != nil {
 		b.t.Fatal(err)
@@ -141,7 +141,7 @@ func (b *bench) put(n int, start, end uint32) {
 	b.flush()
 }
 
-func (b *bench) flush() {
+func (b *fixture) flush() {
 	b.t.Helper()
 	if err := b.Flush(b.t.Context()); err != nil {
 		b.t.Fatal(err)
@@ -149,7 +149,7 @@ func (b *bench) flush() {
 }
 
 // has returns how many chunks from the first on come back, and fails if any is wrong.
-func (b *bench) has(n int, start, end uint32) int {
+func (b *fixture) has(n int, start, end uint32) int {
 	b.t.Helper()
 	run, ok := b.Run(hashOf(n), chunks(start, end))
 	if !ok {
@@ -165,7 +165,7 @@ func (b *bench) has(n int, start, end uint32) int {
 }
 
 // want fails unless the expected number of chunks can be read.
-func (b *bench) want(n int, start, end uint32, found int) {
+func (b *fixture) want(n int, start, end uint32, found int) {
 	b.t.Helper()
 	if got := b.has(n, start, end); got != found {
 		b.t.Errorf("xorb %d chunks [%d, %d): %d found, want %d", n, start, end, got, found)
@@ -173,7 +173,7 @@ func (b *bench) want(n int, start, end uint32, found int) {
 }
 
 // keepFile stores the nth whole file.
-func (b *bench) keepFile(n int) {
+func (b *fixture) keepFile(n int) {
 	b.t.Helper()
 	if err := b.putFile(n); err != nil {
 		b.t.Fatal(err)
@@ -181,7 +181,7 @@ func (b *bench) keepFile(n int) {
 }
 
 // openFile opens the nth whole file, which must be kept, until the test ends.
-func (b *bench) openFile(n int) *File {
+func (b *fixture) openFile(n int) *File {
 	b.t.Helper()
 	f, ok := b.OpenFile(hashOf(n))
 	if !ok {
@@ -192,7 +192,7 @@ func (b *bench) openFile(n int) *File {
 }
 
 // putThree stores three xorbs of 25 chunks, each in a segment of its own, and three whole files.
-func (b *bench) putThree() {
+func (b *fixture) putThree() {
 	b.t.Helper()
 	for n := range 3 {
 		b.put(n, 0, 25)
@@ -202,7 +202,7 @@ func (b *bench) putThree() {
 }
 
 // wholeBytes returns the content of a whole file.
-func (b *bench) wholeBytes(n int) ([]byte, bool) {
+func (b *fixture) wholeBytes(n int) ([]byte, bool) {
 	b.t.Helper()
 	f, ok := b.OpenFile(hashOf(n))
 	if !ok {
@@ -220,7 +220,7 @@ func (b *bench) wholeBytes(n int) ([]byte, bool) {
 	return got, true
 }
 
-func (b *bench) hasFile(n int) bool {
+func (b *fixture) hasFile(n int) bool {
 	b.t.Helper()
 	got, ok := b.wholeBytes(n)
 	if ok && !bytes.Equal(got, fileOf(n)) {
@@ -229,13 +229,13 @@ func (b *bench) hasFile(n int) bool {
 	return ok
 }
 
-func (b *bench) putFile(n int) error {
+func (b *fixture) putFile(n int) error {
 	content := fileOf(n)
 	return b.PutFile(hashOf(n), int64(len(content)), io.MultiReader(bytes.NewReader(content[:len(content)/2]), bytes.NewReader(content[len(content)/2:])))
 }
 
 // again closes the store and opens the folder again.
-func (b *bench) again(change ...func(*Options)) *bench {
+func (b *fixture) again(change ...func(*Options)) *fixture {
 	b.t.Helper()
 	if err := b.Close(); err != nil {
 		b.t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 )
 
 // openAt opens a store in a real folder.
-func openAt(t testing.TB, dir string, change ...func(*Options)) *bench {
+func openAt(t testing.TB, dir string, change ...func(*Options)) *fixture {
 	t.Helper()
 	b, err := tryOpenAt(t, dir, change...)
 	if err != nil {
@@ -34,9 +34,9 @@ func openAt(t testing.TB, dir string, change ...func(*Options)) *bench {
 	return b
 }
 
-func tryOpenAt(t testing.TB, dir string, change ...func(*Options)) (*bench, error) {
+func tryOpenAt(t testing.TB, dir string, change ...func(*Options)) (*fixture, error) {
 	t.Helper()
-	b := &bench{t: t}
+	b := &fixture{t: t}
 	o := smallOptions(newSimDisk())
 	o.testing.openDir = nil
 	return b, b.open(dir, o, change)
@@ -657,15 +657,15 @@ func TestCloseLeavesNothingOpen(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Options)
-		before func(b *bench)
+		before func(b *fixture)
 	}{
-		{"healthy", func(*Options) {}, func(*bench) {}},
-		{"suspended", func(*Options) {}, func(b *bench) {
+		{"healthy", func(*Options) {}, func(*fixture) {}},
+		{"suspended", func(*Options) {}, func(b *fixture) {
 			for range maxFailures {
 				b.failed("reading", errTimeout)
 			}
 		}},
-		{"shared", waiting, func(*bench) {}},
+		{"shared", waiting, func(*fixture) {}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := cacheDir(t)

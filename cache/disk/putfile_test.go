@@ -54,7 +54,7 @@ func TestPutFileManyShareASync(t *testing.T) {
 			started.Add(files)
 			for n := range files {
 				layers.Go(func() {
-					content := &hooked{b: fileOf(n), hook: func() { started.Done(); started.Wait() }}
+					content := &hookedReader{b: fileOf(n), hook: func() { started.Done(); started.Wait() }}
 					if err := b.PutFile(hashOf(n), int64(len(content.b)), content); err != nil {
 						failed.Add(1)
 						if !errors.Is(err, tt.fault) {

@@ -14,17 +14,17 @@ import (
 func TestPutRunWait(t *testing.T) {
 	tests := []struct {
 		name string
-		end  func(t *testing.T, b *bench, release, cancel func())
+		end  func(t *testing.T, b *fixture, release, cancel func())
 		want error
 	}{
-		{"room", func(_ *testing.T, _ *bench, release, _ func()) { release() }, nil},
-		{"cancelled", func(_ *testing.T, _ *bench, _, cancel func()) { cancel() }, context.Canceled},
-		{"suspended", func(_ *testing.T, b *bench, _, _ func()) {
+		{"room", func(_ *testing.T, _ *fixture, release, _ func()) { release() }, nil},
+		{"cancelled", func(_ *testing.T, _ *fixture, _, cancel func()) { cancel() }, context.Canceled},
+		{"suspended", func(_ *testing.T, b *fixture, _, _ func()) {
 			for range maxFailures {
 				b.failed("reading", errTimeout)
 			}
 		}, ErrSuspended},
-		{"closed", func(t *testing.T, b *bench, _, _ func()) {
+		{"closed", func(t *testing.T, b *fixture, _, _ func()) {
 			if err := b.Close(); !errors.Is(err, errTimeout) {
 				t.Errorf("Close = %v, want %v", err, errTimeout)
 			}

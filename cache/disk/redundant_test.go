@@ -14,14 +14,14 @@ func terms(n int, r codec.ChunkRange) []codec.Term {
 }
 
 // markRedundant says that a file has chunks of the nth xorb, too.
-func (b *bench) markRedundant(n int, r codec.ChunkRange) {
+func (b *fixture) markRedundant(n int, r codec.ChunkRange) {
 	b.t.Helper()
 	b.MarkRedundant(terms(n, r))
 	b.flush()
 }
 
 // there returns how many chunks of the nth xorb are kept, without using them.
-func (b *bench) there(n int, r codec.ChunkRange) int {
+func (b *fixture) there(n int, r codec.ChunkRange) int {
 	left := r.Len()
 	for _, gap := range b.Missing(hashOf(n), r) {
 		left -= gap.Len()

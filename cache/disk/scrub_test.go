@@ -226,7 +226,7 @@ func TestD09_WholeRotsLater(t *testing.T) {
 }
 
 // putLarge lays a file of zeros down as the first.
-func (b *bench) putLarge(size int64) {
+func (b *fixture) putLarge(size int64) {
 	b.t.Helper()
 	if err := b.PutFile(hashOf(1), size, io.LimitReader(zeros{}, size)); err != nil {
 		b.t.Fatal(err)
@@ -313,7 +313,7 @@ func TestD09_VerifiedByAnother(t *testing.T) {
 	if err := unix.Stat(path, &st); err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range []*bench{owner, verifier} {
+	for _, b := range []*fixture{owner, verifier} {
 		b.Store.disk.Load().index.File(hashOf(1)).CTime.Store(st.Ctim.Nano())
 	}
 	if f, ok := owner.OpenFile(hashOf(1)); !ok {

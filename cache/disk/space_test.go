@@ -23,7 +23,7 @@ func TestMinFreeCountsReservations(t *testing.T) {
 	mounted(t, dir, "tmpfs", "mode=0700,size=4m")
 	b := openAt(t, dir, func(o *Options) { o.MaxBytes, o.MinFree = 64<<20, floor })
 	content := make([]byte, size)
-	r := &hooked{b: content, hook: func() {
+	r := &hookedReader{b: content, hook: func() {
 		for n := range 60 {
 			_ = b.putRun(hashOf(n), runOf(t, n, chunks(0, 30), 2000))
 			b.flush()
@@ -47,13 +47,13 @@ func TestMinFreeCountsReservations(t *testing.T) {
 	}
 }
 
-// A hooked reader calls hook before its first bytes.
-type hooked struct {
+// A hookedReader calls hook before its first bytes.
+type hookedReader struct {
 	b    []byte
 	hook func()
 }
 
-func (h *hooked) Read(p []byte) (int, error) {
+func (h *hookedReader) Read(p []byte) (int, error) {
 	if h.hook != nil {
 		h.hook()
 		h.hook = nil

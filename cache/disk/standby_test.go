@@ -68,13 +68,13 @@ func TestD17_OneStandby(t *testing.T) {
 	d := newSimDisk()
 	owner := open(t, d)
 	owner.put(1, 0, 20)
-	var heirs []*bench
+	var heirs []*fixture
 	for range 3 {
 		heirs = append(heirs, open(t, d, waiting))
 	}
 	owner.Close()
 	for gone := range heirs {
-		owners := func() (n int, who *bench) {
+		owners := func() (n int, who *fixture) {
 			for _, h := range heirs {
 				if h != nil && !h.Shared() {
 					n, who = n+1, h

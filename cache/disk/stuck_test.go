@@ -14,14 +14,14 @@ import (
 func TestCannotBeDeleted(t *testing.T) {
 	for _, tt := range []struct {
 		name   string // of the file
-		remove func(b *bench) error
+		remove func(b *fixture) error
 	}{
-		{"seg/00000001", func(b *bench) error {
+		{"seg/00000001", func(b *fixture) error {
 			k := b.writer.Load()
 			return k.do(func() error { k.remove(k.d.index.Segment(1)); return nil })
 		}},
-		{index.FileName(hashOf(1)), func(b *bench) error { b.dropFile(hashOf(1)); return nil }},
-		{"index-000001.log", (*bench).rotate},
+		{index.FileName(hashOf(1)), func(b *fixture) error { b.dropFile(hashOf(1)); return nil }},
+		{"index-000001.log", (*fixture).rotate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newSimDisk()
@@ -107,7 +107,7 @@ func TestD14_NoFormat(t *testing.T) {
 }
 
 // wantCounted fails unless just what is on disk is counted.
-func (b *bench) wantCounted(t *testing.T) {
+func (b *fixture) wantCounted(t *testing.T) {
 	t.Helper()
 	b.flush()
 	if got, want := b.Stats().Bytes, b.disk.bytes(); got != want {
@@ -115,7 +115,7 @@ func (b *bench) wantCounted(t *testing.T) {
 	}
 }
 
-func (b *bench) rotate() error {
+func (b *fixture) rotate() error {
 	k := b.writer.Load()
 	return k.do(k.rotate)
 }

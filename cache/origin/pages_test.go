@@ -15,15 +15,15 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// A scripted store gives one answer after another, and then always the last one.
-type scripted struct {
+// A scriptedStore returns one answer after another, and then always the last one.
+type scriptedStore struct {
 	origin.Store
 	answers   [][]byte // nil: absent
 	requested []names.Key
 	copies    int // besides the one that is used
 }
 
-func (s *scripted) Get(ctx context.Context, k names.Key, _ origin.Tag) ([]byte, origin.Tag, error) {
+func (s *scriptedStore) Get(ctx context.Context, k names.Key, _ origin.Tag) ([]byte, origin.Tag, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -35,7 +35,7 @@ func (s *scripted) Get(ctx context.Context, k names.Key, _ origin.Tag) ([]byte, 
 	return b, "tag", nil
 }
 
-func (s *scripted) RejectKey(names.Key) int { return s.copies }
+func (s *scriptedStore) RejectKey(names.Key) int { return s.copies }
 
 // onePage is a page with the entry of a root.
 func onePage(t testing.TB) (page.Hash, []byte) {
@@ -80,7 +80,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &scripted{answers: tt.answers, copies: tt.copies}
+			s := &scriptedStore{answers: tt.answers, copies: tt.copies}
 			p, err := origin.Pages(s).Page(t.Context(), tt.hash)
 			switch {
 			case tt.kind == nil && (err != nil || string(p.Encoded()) != string(good)):

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// A thing is what a Set of a test keeps open.
-type thing struct{ closed atomic.Int32 }
+// An item is what a Set of a test keeps open.
+type item struct{ closed atomic.Int32 }
 
 const (
 	most = 4
 	idle = 10 * time.Second
 )
 
-// A shelf is a Set that counts what is open, also of what was taken out.
-type shelf struct {
-	*Set[int, *thing]
+// A countedSet is a Set that counts what is open, also of what was taken out.
+type countedSet struct {
+	*Set[int, *item]
 	open atomic.Int32
 }
 
-func newShelf(t *testing.T) *shelf {
-	s := new(shelf)
-	s.Set = New[int](most, idle, func(x *thing) {
+func newCountedSet(t *testing.T) *countedSet {
+	s := new(countedSet)
+	s.Set = New[int](most, idle, func(x *item) {
 		if x.closed.Add(1) != 1 {
 			t.Error("it is closed twice")
 		}
@@ -35,14 +35,14 @@ func newShelf(t *testing.T) *shelf {
 }
 
 // add opens one and adds it.
-func (s *shelf) add(key int) *Item[int, *thing] {
+func (s *countedSet) add(key int) *Item[int, *item] {
 	s.open.Add(1)
-	return s.Add(key, new(thing))
+	return s.Add(key, new(item))
 }
 
 func TestSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newCountedSet(t)
 		expect := func(when string, want int32) {
 			t.Helper()
 			synctest.Wait()
@@ -96,7 +96,7 @@ func TestSet(t *testing.T) {
 
 // The most recently used values stay, whatever order they were opened in.
 func TestSet_Most(t *testing.T) {
-	s := newShelf(t)
+	s := newCountedSet(t)
 	defer s.Close()
 	used := s.add(0)
 	for i := 1; i < most; i++ {
@@ -128,7 +128,7 @@ func TestSet_Most(t *testing.T) {
 // A value stays open between uses closer than the idle time, and not much longer.
 func TestSet_Idle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf(t)
+		s := newCountedSet(t)
 		s.Put(s.add(1))
 		for range 20 {
 			time.Sleep(idle - 1)
@@ -148,7 +148,7 @@ func TestSet_Idle(t *testing.T) {
 
 // Nothing is closed while it is used, and everything in the end, once.
 func TestSet_Storm(t *testing.T) {
-	s := newShelf(t)
+	s := newCountedSet(t)
 	s.idle = time.Millisecond
 	var users sync.WaitGroup
 	for u := range 8 {

@@ -35,13 +35,13 @@ func (l *lie) isAbove() bool {
 
 // A liar collects false objects of world a. World b is another consistent store.
 type liar struct {
-	a, b *world
+	a, b *lieStore
 	lies []lie
 }
 
 // allLies returns n elements: every single lie, then pairs of them. A small n takes every k-th
 // element, so that all kinds occur.
-func allLies(a, b *world, n int) []lie {
+func allLies(a, b *lieStore, n int) []lie {
 	l := &liar{a: a, b: b}
 	for _, k := range a.keys[names.ShardKind] {
 		l.shards(k)

@@ -26,7 +26,7 @@ func TestF55_Places(t *testing.T) {
 	for w := range workers {
 		t.Run(fmt.Sprint(w), func(t *testing.T) {
 			t.Parallel()
-			p := newParty(t, a, b)
+			p := newLieFixture(t, a, b)
 			fooled := 0
 			for i := w; i < told; i += workers {
 				l := &all[i*len(all)/told]
@@ -44,7 +44,7 @@ func TestF55_Places(t *testing.T) {
 
 // fools reports whether readers without a proof believe a lie. They fill a cache with it, which
 // readers with a proof then use.
-func (p *party) fools(l *lie) (wrong bool) {
+func (p *lieFixture) fools(l *lie) (wrong bool) {
 	p.lie = l.name
 	s := httptest.NewServer(&lieServer{honest: p.changed(l)})
 	defer s.Close()
@@ -71,7 +71,7 @@ func (p *party) fools(l *lie) (wrong bool) {
 }
 
 // placeLies returns false shards and pages that have their true names, with references to them.
-func placeLies(a, b *world) []lie {
+func placeLies(a, b *lieStore) []lie {
 	l := &liar{a: a, b: b}
 	for _, k := range a.keys[names.ShardKind] {
 		l.shards(k)

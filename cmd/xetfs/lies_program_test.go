@@ -15,7 +15,7 @@ import (
 // that is repeated with the honest server.
 func TestF55_LiesProgram(t *testing.T) {
 	a, b := newWorld(t, 1), newWorld(t, 2)
-	p := newParty(t, a, b)
+	p := newLieFixture(t, a, b)
 	bin := program(t)
 	for i, l := range allLies(a, b, max(6, *liesFlag/40)) {
 		lying := p.changed(&l)
@@ -36,7 +36,7 @@ func TestF55_LiesProgram(t *testing.T) {
 // shows the bytes of the other file, and with the honest server all files are right.
 func TestF58_ExchangeProgram(t *testing.T) {
 	w := newWorld(t, 1)
-	p := newParty(t, w, w)
+	p := newLieFixture(t, w, w)
 	s := httptest.NewTLSServer(p.server)
 	t.Cleanup(s.Close)
 	p.url = s.URL
@@ -67,7 +67,7 @@ func TestF58_ExchangeProgram(t *testing.T) {
 }
 
 // program reads one file with cat, and all files through a mount.
-func (p *party) program(i int, bin, symbol, cache string, honest bool) {
+func (p *lieFixture) program(i int, bin, symbol, cache string, honest bool) {
 	want := p.allowed(byPin)[0]
 	paths := want.paths()
 	path := paths[i%len(paths)]
@@ -108,7 +108,7 @@ func (p *party) program(i int, bin, symbol, cache string, honest bool) {
 }
 
 // paths returns the paths of all files, sorted.
-func (t truth) paths() []string {
+func (t treeContent) paths() []string {
 	var paths []string
 	for path := range t {
 		paths = append(paths, path)

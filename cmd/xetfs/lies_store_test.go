@@ -31,18 +31,18 @@ import (
 // An objectMap is what a store holds. Values are shared and never change.
 type objectMap map[names.Key][]byte
 
-// A truth is one tree: the content of its files by path. Folders are not in it.
-type truth map[string]string
+// treeContent is the content of the files of a tree, by path. Folders are not in it.
+type treeContent map[string]string
 
-// A world is a small store: its objects, and what may be read of it.
-type world struct {
+// A lieStore is a small store: its objects, and what may be read of it.
+type lieStore struct {
 	objects objectMap
-	trees   []truth // versions of symbol "s", oldest first
+	trees   []treeContent // versions of symbol "s", oldest first
 	roots   []page.Hash
 	// identities are those of roots.
 	identities []page.Identity
 	signers    *signature.Allowed    // of all versions
-	others     []truth               // of symbol "t"
+	others     []treeContent         // of symbol "t"
 	content    map[codec.Hash]string // of all files, by Xet hash
 	keys       map[names.Kind][]names.Key
 }
@@ -50,7 +50,7 @@ type world struct {
 // newWorld makes a store with two versions of symbol "s" and one of "t". Worlds of two seeds
 // have the same paths and sizes and other bytes. Many files have one size and chunks of one
 // size, so that records of one fit another.
-func newWorld(t testing.TB, seed uint64) *world {
+func newWorld(t testing.TB, seed uint64) *lieStore {
 	t.Helper()
 	clock := time.Unix(1_700_000_000, 0).UTC()
 	now := func() time.Time { clock = clock.Add(time.Second); return clock }
@@ -71,7 +71,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		t.Fatal(err)
 	}
 	key, signers := newSigner(t, byte(seed))
-	w := &world{content: map[codec.Hash]string{}, signers: signers}
+	w := &lieStore{content: map[codec.Hash]string{}, signers: signers}
 	m := maker{t: t, w: w, store: store, seed: seed * 1000}
 	one := m.shard(origintest.Form{}, 12, []span{{0, 0, 3}}, []span{{0, 3, 6}}, []span{{0, 0, 2}, {1, 0, 1}}, []span{{1, 1, 4}}, []span{{0, 6, 9}}, []span{{0, 8, 9}, {0, 7, 8}, {1, 5, 6}})
 	two := m.shard(origintest.Form{NoFooter: true, NoVerify: true}, 8, []span{{0, 0, 3}}, []span{{0, 3, 6}}, []span{{1, 0, 1}, {0, 6, 8}}, []span{{1, 2, 5}})
@@ -140,7 +140,7 @@ func newSigner(t testing.TB, seed byte) (*signature.Key, *signature.Allowed) {
 // A maker makes the shards and trees of a world.
 type maker struct {
 	t     testing.TB
-	w     *world
+	w     *lieStore
 	store origin.WriteStore
 	seed  uint64
 }
@@ -222,8 +222,8 @@ func (m *maker) tree(files map[string]page.Entry, text string) map[string]page.E
 	return files
 }
 
-func (m *maker) truth(files map[string]page.Entry) truth {
-	t := truth{}
+func (m *maker) truth(files map[string]page.Entry) treeContent {
+	t := treeContent{}
 	for path, e := range files {
 		switch {
 		case e.Type != page.File:

@@ -50,7 +50,7 @@ func TestF55_Lies(t *testing.T) {
 	for w := range workers {
 		t.Run(fmt.Sprint(w), func(t *testing.T) {
 			t.Parallel()
-			p := newParty(t, a, b)
+			p := newLieFixture(t, a, b)
 			for i := w; i < len(all); i += workers {
 				if *lieFlag < 0 || *lieFlag == i {
 					p.tell(i, &all[i])
@@ -69,10 +69,10 @@ const (
 	bySigner              // the signatures of versions
 )
 
-// A party is a server and a folder that lie, and a reader of both.
-type party struct {
+// A lieFixture is a server and a folder that lie, and a reader of both.
+type lieFixture struct {
 	t      *testing.T
-	a, b   *world
+	a, b   *lieStore
 	server *lieServer
 	url    string
 	dir    string // for scratch folders
@@ -82,8 +82,8 @@ type party struct {
 	lie    string            // the current lie of the server
 }
 
-func newParty(t *testing.T, a, b *world) *party {
-	p := &party{t: t, a: a, b: b, server: &lieServer{honest: a.objects}, dir: t.TempDir(), mount: canMount()}
+func newLieFixture(t *testing.T, a, b *lieStore) *lieFixture {
+	p := &lieFixture{t: t, a: a, b: b, server: &lieServer{honest: a.objects}, dir: t.TempDir(), mount: canMount()}
 	s := httptest.NewServer(p.server)
 	t.Cleanup(s.Close)
 	p.url = s.URL
@@ -94,7 +94,7 @@ func newParty(t *testing.T, a, b *world) *party {
 }
 
 // write makes the folder hold some objects, where it holds others.
-func (p *party) write(old, new objectMap) {
+func (p *lieFixture) write(old, new objectMap) {
 	for k := range old {
 		if _, ok := new[k]; !ok {
 			if err := os.Remove(filepath.Join(p.folder, string(k))); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -163,7 +163,7 @@ func (s *lieServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // tell serves a lie to readers of the server and of the folder.
-func (p *party) tell(i int, l *lie) {
+func (p *lieFixture) tell(i int, l *lie) {
 	lying := p.changed(l)
 	p.lie = fmt.Sprintf("lie %d, %s", i, l.name)
 	lie := func() *servedLie {
@@ -196,14 +196,14 @@ func (p *party) tell(i int, l *lie) {
 }
 
 // changed returns the objects of a lie.
-func (p *party) changed(l *lie) objectMap {
+func (p *lieFixture) changed(l *lie) objectMap {
 	lying := maps.Clone(p.a.objects)
 	l.edit(lying)
 	return lying
 }
 
 // bare reads the same store without its catalog.
-func (p *party) bare(i int, l *lie, lie func() *servedLie, cache string) {
+func (p *lieFixture) bare(i int, l *lie, lie func() *servedLie, cache string) {
 	if l.kind != names.ShardKind && l.kind != names.XorbKind && l.kind != 0 {
 		return
 	}
@@ -215,7 +215,7 @@ func (p *party) bare(i int, l *lie, lie func() *servedLie, cache string) {
 }
 
 // inFolder puts a lie into a folder, first in the middle of reads.
-func (p *party) inFolder(i int, l *lie, lying objectMap) {
+func (p *lieFixture) inFolder(i int, l *lie, lying objectMap) {
 	cache := filepath.Join(p.dir, "cache")
 	os.RemoveAll(cache)
 	if i%3 > 0 {
@@ -244,7 +244,7 @@ func (p *party) inFolder(i int, l *lie, lying objectMap) {
 }
 
 // pin is the newest version of symbol "s" by its identity.
-func (p *party) pin() names.AsOf {
+func (p *lieFixture) pin() names.AsOf {
 	return names.AsOf{Form: names.ByIdentity, Identity: p.a.identities[len(p.a.identities)-1]}
 }
 
@@ -256,7 +256,7 @@ type view interface {
 }
 
 // open opens SOURCE and mounts it.
-func (p *party) open(source, cache string, by proof, bare bool) (*stack.Source, view, error) {
+func (p *lieFixture) open(source, cache string, by proof, bare bool) (*stack.Source, view, error) {
 	o := stack.Options{Bare: bare, Budget: stack.DivideMemory(stack.DefaultMemory), Log: slog.New(slog.DiscardHandler)}
 	if cache != "" {
 		flags := cacheFlags{dir: newOptional("DIR", cache, parseCachePlace)}
@@ -295,7 +295,7 @@ func (p *party) open(source, cache string, by proof, bare bool) (*stack.Source, 
 	return s, v, nil
 }
 
-func (p *party) close(s *stack.Source, v view) {
+func (p *lieFixture) close(s *stack.Source, v view) {
 	if err := v.end(); err != nil {
 		p.t.Errorf("%s: %v", p.lie, err)
 	}
@@ -303,7 +303,7 @@ func (p *party) close(s *stack.Source, v view) {
 }
 
 // read reads all files of symbol "s". An honest store must not cause an error.
-func (p *party) read(source, cache string, by proof, honest bool) {
+func (p *lieFixture) read(source, cache string, by proof, honest bool) {
 	s, v, err := p.open(source, cache, by, false)
 	if err != nil {
 		if honest {
@@ -317,7 +317,7 @@ func (p *party) read(source, cache string, by proof, honest bool) {
 
 // allowed returns the trees that readers may see. Without a proof it is any consistent one: the
 // server may tell what it likes of references. A signed version may be an older one.
-func (p *party) allowed(by proof) []truth {
+func (p *lieFixture) allowed(by proof) []treeContent {
 	switch by {
 	case byPin:
 		return p.a.trees[len(p.a.trees)-1:]
@@ -328,7 +328,7 @@ func (p *party) allowed(by proof) []truth {
 }
 
 // readTree reads what a view lists below a folder, and the files of the first tree.
-func (p *party) readTree(v view, allowed []truth, honest bool) {
+func (p *lieFixture) readTree(v view, allowed []treeContent, honest bool) {
 	paths := slices.Sorted(maps.Keys(allowed[0]))
 	var walk func(dir string)
 	walk = func(dir string) {
@@ -343,11 +343,11 @@ func (p *party) readTree(v view, allowed []truth, honest bool) {
 		}
 		for _, name := range list {
 			path := filepath.Join(dir, name)
-			known := slices.ContainsFunc(allowed, func(t truth) bool { return t.has(path) })
+			known := slices.ContainsFunc(allowed, func(t treeContent) bool { return t.has(path) })
 			if !known {
 				p.t.Errorf("%s: %s is listed", p.lie, path)
 			}
-			if isDir := slices.ContainsFunc(allowed, func(t truth) bool { return t[path] == "" }); isDir && path != "link" && known {
+			if isDir := slices.ContainsFunc(allowed, func(t treeContent) bool { return t[path] == "" }); isDir && path != "link" && known {
 				walk(path)
 			}
 		}
@@ -355,7 +355,7 @@ func (p *party) readTree(v view, allowed []truth, honest bool) {
 	walk("")
 	for _, path := range paths {
 		b, err := v.readFile(path)
-		right := slices.ContainsFunc(allowed, func(t truth) bool { want, ok := t[path]; return ok && want == string(b) })
+		right := slices.ContainsFunc(allowed, func(t treeContent) bool { want, ok := t[path]; return ok && want == string(b) })
 		switch {
 		case err == nil && !right:
 			p.t.Errorf("%s: %s: wrong content: %s", p.lie, path, p.whose(b))
@@ -368,7 +368,7 @@ func (p *party) readTree(v view, allowed []truth, honest bool) {
 }
 
 // children returns the names in a folder, sorted.
-func (t truth) children(dir string) []string {
+func (t treeContent) children(dir string) []string {
 	names := map[string]bool{}
 	for path := range t {
 		rest, ok := strings.CutPrefix(path, dir)
@@ -384,7 +384,7 @@ func (t truth) children(dir string) []string {
 }
 
 // has reports whether a tree has a file, a folder or a link at a path.
-func (t truth) has(path string) bool {
+func (t treeContent) has(path string) bool {
 	if _, ok := t[path]; ok || path == "link" {
 		return true
 	}
@@ -397,8 +397,8 @@ func (t truth) has(path string) bool {
 }
 
 // whose describes wrong bytes by the file that they are from.
-func (p *party) whose(b []byte) string {
-	for _, w := range []*world{p.a, p.b} {
+func (p *lieFixture) whose(b []byte) string {
+	for _, w := range []*lieStore{p.a, p.b} {
 		for i, t := range w.trees {
 			for path, content := range t {
 				if content == string(b) {
@@ -412,7 +412,7 @@ func (p *party) whose(b []byte) string {
 
 // split reads each file in two parts, with something done between those of all files. The
 // parts of one open file are of one tree.
-func (p *party) split(v view, allowed []truth, between func()) {
+func (p *lieFixture) split(v view, allowed []treeContent, between func()) {
 	m, ok := v.(mountedView)
 	if !ok {
 		between()
@@ -439,7 +439,7 @@ func (p *party) split(v view, allowed []truth, between func()) {
 	for _, h := range open {
 		b, err := io.ReadAll(io.NewSectionReader(h.f, 10, 1<<20))
 		whole := h.first + string(b)
-		if right := slices.ContainsFunc(allowed, func(t truth) bool { return t[h.path] == whole }); err == nil && !right {
+		if right := slices.ContainsFunc(allowed, func(t treeContent) bool { return t[h.path] == whole }); err == nil && !right {
 			p.t.Errorf("%s: %s, in two parts: wrong content: %s", p.lie, h.path, p.whose([]byte(whole)))
 		}
 	}
@@ -447,7 +447,7 @@ func (p *party) split(v view, allowed []truth, between func()) {
 
 // readBare reads all files of a store without its catalog. A name is a hash: the content must
 // have it.
-func (p *party) readBare(source, cache string, honest bool) {
+func (p *lieFixture) readBare(source, cache string, honest bool) {
 	s, v, err := p.open(source, cache, byStore, true)
 	if err != nil {
 		if honest {
@@ -493,7 +493,7 @@ func (p *party) readBare(source, cache string, honest bool) {
 }
 
 // command runs one of the commands that read, with the cache of the other readers.
-func (p *party) command(i int, l *lie, source, cache string) {
+func (p *lieFixture) command(i int, l *lie, source, cache string) {
 	pin := "s@" + p.pin().String()
 	want := p.a.trees[len(p.a.trees)-1]
 	paths := slices.Sorted(maps.Keys(want))
@@ -541,14 +541,14 @@ func (p *party) command(i int, l *lie, source, cache string) {
 	}
 }
 
-func (p *party) run(args ...string) (stdout string, status int) {
+func (p *lieFixture) run(args ...string) (stdout string, status int) {
 	var out, errs bytes.Buffer
 	status = run(p.t.Context(), args, strings.NewReader(""), &out, &errs)
 	return out.String(), status
 }
 
 // learn notes what commands print of the honest store.
-func (p *party) learn() {
+func (p *lieFixture) learn() {
 	p.honest = map[string]string{}
 	for _, source := range []string{p.url, p.folder} {
 		for _, args := range [][]string{p.ls(source), p.diff(source), {"history", source, "s"}} {
@@ -561,11 +561,11 @@ func (p *party) learn() {
 	}
 }
 
-func (p *party) ls(source string) []string {
+func (p *lieFixture) ls(source string) []string {
 	return []string{"ls", "-R", "-l", source, "s@" + p.pin().String()}
 }
 
-func (p *party) diff(source string) []string {
+func (p *lieFixture) diff(source string) []string {
 	old := names.AsOf{Form: names.ByIdentity, Identity: p.a.identities[0]}
 	return []string{"diff", "--quick", source, "s@" + old.String(), "s@" + p.pin().String()}
 }

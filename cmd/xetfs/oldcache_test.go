@@ -62,8 +62,8 @@ func TestF58_OldCacheProgram(t *testing.T) {
 	}
 }
 
-// An oldParty runs a program with a cache and the servers of its stores.
-type oldParty struct {
+// An oldFixture runs a program with a cache and the servers of its stores.
+type oldFixture struct {
 	t      *testing.T
 	bin    string
 	dir    string
@@ -73,8 +73,8 @@ type oldParty struct {
 	counts map[string]map[names.Kind]int // requests by host and kind of object
 }
 
-func newOldParty(t *testing.T, bin, dir string) *oldParty {
-	p := &oldParty{t: t, bin: bin, dir: dir, stores: map[string]*lieServer{}, counts: map[string]map[names.Kind]int{}}
+func newOldParty(t *testing.T, bin, dir string) *oldFixture {
+	p := &oldFixture{t: t, bin: bin, dir: dir, stores: map[string]*lieServer{}, counts: map[string]map[names.Kind]int{}}
 	for _, host := range []string{"catalog.example", "bare.example"} {
 		p.stores[host] = &lieServer{honest: objectMap{}}
 		for path, b := range p.files(host) {
@@ -88,7 +88,7 @@ func newOldParty(t *testing.T, bin, dir string) *oldParty {
 }
 
 // ServeHTTP implements http.Handler, as a proxy.
-func (p *oldParty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *oldFixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	store := p.stores[r.Host]
 	if store == nil {
 		http.NotFound(w, r)
@@ -106,7 +106,7 @@ func (p *oldParty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // requested returns the requests since the last call.
-func (p *oldParty) requested(host string, kind names.Kind) int {
+func (p *oldFixture) requested(host string, kind names.Kind) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.counts[host][kind]
@@ -114,10 +114,10 @@ func (p *oldParty) requested(host string, kind names.Kind) int {
 	return n
 }
 
-func (p *oldParty) path(name string) string { return filepath.Join(p.dir, name) }
+func (p *oldFixture) path(name string) string { return filepath.Join(p.dir, name) }
 
 // files returns the content of all files below a folder.
-func (p *oldParty) files(name string) map[string][]byte {
+func (p *oldFixture) files(name string) map[string][]byte {
 	files := map[string][]byte{}
 	err := filepath.WalkDir(p.path(name), func(path string, d iofs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -134,20 +134,20 @@ func (p *oldParty) files(name string) map[string][]byte {
 	return files
 }
 
-func (p *oldParty) run(args ...string) {
+func (p *oldFixture) run(args ...string) {
 	p.t.Helper()
 	if out, err := p.command(args...).CombinedOutput(); err != nil {
 		p.t.Fatalf("xetfs %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
-func (p *oldParty) command(args ...string) *exec.Cmd {
+func (p *oldFixture) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), p.bin, args...)
 	cmd.Env = append(os.Environ(), "HOME="+p.dir, "XDG_STATE_HOME=", "http_proxy="+p.proxy, "HTTP_PROXY="+p.proxy, "no_proxy=", "NO_PROXY=")
 	return cmd
 }
 
-func (p *oldParty) mount(url string, flags ...string) string {
+func (p *oldFixture) mount(url string, flags ...string) string {
 	p.t.Helper()
 	m := filepath.Join(p.t.TempDir(), "mount")
 	if err := os.Mkdir(m, 0o755); err != nil {
@@ -158,13 +158,13 @@ func (p *oldParty) mount(url string, flags ...string) string {
 	return m
 }
 
-func (p *oldParty) unmount(m string) {
+func (p *oldFixture) unmount(m string) {
 	p.t.Helper()
 	p.run("umount", m)
 }
 
 // compare reads all files of a store.
-func (p *oldParty) compare(host, m string) {
+func (p *oldFixture) compare(host, m string) {
 	p.t.Helper()
 	for path, want := range p.files("want/" + host) {
 		if b, err := os.ReadFile(filepath.Join(m, path)); err != nil || !bytes.Equal(b, want) {
@@ -277,7 +277,7 @@ func makeOldCache(t *testing.T) {
 
 // exchangeFiles returns the objects of a store where two files of one tree and one size have
 // each the terms of the other.
-func exchangeFiles(t *testing.T, w *world, tree int) objectMap {
+func exchangeFiles(t *testing.T, w *lieStore, tree int) objectMap {
 	used := map[string]bool{}
 	for _, content := range w.trees[tree] {
 		used[content] = true

@@ -83,16 +83,16 @@ func writeFile(t *testing.T, path string, content []byte) {
 	}
 }
 
-// A changing file is one that another process changes all the time.
-type changing struct {
+// A changingFile is a file that another process changes all the time.
+type changingFile struct {
 	name   string
 	change func(path string, i int)
 	states func(size int64) [][]byte // that a file of this size may have
 }
 
 // changingFiles are files that begin with the content a, and have that of b now and then.
-func changingFiles(a, b []byte) []changing {
-	return []changing{
+func changingFiles(a, b []byte) []changingFile {
+	return []changingFile{
 		{"grows", func(path string, _ int) {
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {

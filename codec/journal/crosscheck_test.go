@@ -16,7 +16,7 @@ import (
 // of any size. The bytes must be equal, and each must read what the other wrote.
 func TestOtherWriterWritesTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		ours := newBench()
+		ours := newMemoryJournal()
 		var theirs bytes.Buffer
 		w := other.NewWriter(&theirs)
 		var want [][]byte

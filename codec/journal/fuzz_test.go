@@ -105,7 +105,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add(uint64(3), []byte{255, 255, 255, 255}, uint16(32_754), uint32(70_000), byte(0xff))
 	f.Fuzz(func(t *testing.T, seed uint64, sizes []byte, gap uint16, at uint32, change byte) {
 		sizes = sizes[:min(len(sizes), 6)]
-		b := newBench()
+		b := newMemoryJournal()
 		// The first record moves the others close to the end of a block.
 		want := [][]byte{codectest.Bytes(seed, int(gap))}
 		for i, n := range sizes {

@@ -16,27 +16,27 @@ type tester interface {
 	Fatal(args ...any)
 }
 
-// A bench is a journal in memory that a test can write, damage and read back.
-type bench struct {
+// A memoryJournal is a journal in memory that a test can write, damage and read back.
+type memoryJournal struct {
 	bytes.Buffer
 	w *Writer
 }
 
-func newBench() *bench {
-	b := new(bench)
+func newMemoryJournal() *memoryJournal {
+	b := new(memoryJournal)
 	b.w = NewWriter(b, 0)
 	return b
 }
 
 // write appends one record of each size: the first of a's, the second of b's, ….
-func (b *bench) write(t testing.TB, sizes ...int) {
+func (b *memoryJournal) write(t testing.TB, sizes ...int) {
 	t.Helper()
 	for i, n := range sizes {
 		b.append(t, bytes.Repeat([]byte{byte('a' + i%26)}, n))
 	}
 }
 
-func (b *bench) append(t tester, record []byte) (off, end int64) {
+func (b *memoryJournal) append(t tester, record []byte) (off, end int64) {
 	t.Helper()
 	off, end, err := b.w.Append(record)
 	if err != nil {
@@ -48,7 +48,7 @@ func (b *bench) append(t tester, record []byte) (off, end int64) {
 // journalOf returns the bytes of a journal with records of these sizes.
 func journalOf(t testing.TB, sizes ...int) []byte {
 	t.Helper()
-	b := newBench()
+	b := newMemoryJournal()
 	b.write(t, sizes...)
 	return b.Bytes()
 }

@@ -28,7 +28,7 @@ func fill(i, n int) []byte {
 // are opened again and again. It reads all records at the offsets that Append returned.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := newBench()
+		b := newMemoryJournal()
 		var want []read
 		add := func(n int) {
 			if rapid.IntRange(0, 3).Draw(t, "reopen") == 0 {
@@ -69,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 // were written next.
 func TestPowerLoss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := newBench()
+		b := newMemoryJournal()
 		var written [][]byte
 		synced, syncedLen := 0, 0
 		for _, n := range recordSizes(t) {

@@ -170,7 +170,7 @@ func TestWriteVectors(t *testing.T) {
 
 // written returns the journal with the records of v; "reopen" among them means a new Writer.
 func (v vector) written(t *testing.T) []byte {
-	b := newBench()
+	b := newMemoryJournal()
 	for i := range v.WrittenRule.Count {
 		b.append(t, fmt.Appendf(nil, v.WrittenRule.Format, i))
 	}

@@ -99,7 +99,7 @@ func TestSinkHangs(t *testing.T) {
 		call func(w *Writer, ctx context.Context) error
 	}{
 		{"AddFile", func(w *Writer, ctx context.Context) error {
-			return w.AddFile(ctx, &endless{})
+			return w.AddFile(ctx, &endlessFile{})
 		}},
 		{"Flush", func(w *Writer, ctx context.Context) error {
 			return errors.Join(w.AddFile(context.Background(), bytes.NewReader(make([]byte, 1000))), w.Flush(ctx))
@@ -110,7 +110,7 @@ func TestSinkHangs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := NewWriter(hanging{}, Options{maxXorbSize: 1 << 20})
+			w := NewWriter(hangingSink{}, Options{maxXorbSize: 1 << 20})
 			why := errors.New("enough")
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(50*time.Millisecond, func() { cancel(why) })
@@ -129,18 +129,18 @@ func TestSinkHangs(t *testing.T) {
 	}
 }
 
-// hanging is a Sink that waits for its context.
-type hanging struct{ *memory }
+// hangingSink is a Sink that waits for its context.
+type hangingSink struct{ *memory }
 
-func (hanging) PutXorb(ctx context.Context, _ *xorb.Info, _ []byte) error {
+func (hangingSink) PutXorb(ctx context.Context, _ *xorb.Info, _ []byte) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// endless is a file that never ends and never repeats.
-type endless struct{ n uint64 }
+// endlessFile is a file that never ends and never repeats.
+type endlessFile struct{ n uint64 }
 
-func (e *endless) Read(b []byte) (int, error) {
+func (e *endlessFile) Read(b []byte) (int, error) {
 	e.n++
 	return copy(b, codectest.Bytes(e.n, len(b))), nil
 }

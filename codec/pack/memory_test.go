@@ -10,13 +10,15 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A sponge is a Ledger that learns everything and finds nothing.
-type sponge struct{}
+// An emptyLedger is a Ledger that learns everything and finds nothing.
+type emptyLedger struct{}
 
-func (sponge) Lookup(codec.Hash) (codec.Hash, uint32, bool)        { return codec.Hash{}, 0, false }
-func (sponge) Chunk(codec.Hash, uint32) (codec.Hash, bool)         { return codec.Hash{}, false }
-func (sponge) File(codec.Hash) (*shard.FileInfo, codec.Hash, bool) { return nil, codec.Hash{}, false }
-func (sponge) Learn(codec.Hash) bool                               { return true }
+func (emptyLedger) Lookup(codec.Hash) (codec.Hash, uint32, bool) { return codec.Hash{}, 0, false }
+func (emptyLedger) Chunk(codec.Hash, uint32) (codec.Hash, bool)  { return codec.Hash{}, false }
+func (emptyLedger) File(codec.Hash) (*shard.FileInfo, codec.Hash, bool) {
+	return nil, codec.Hash{}, false
+}
+func (emptyLedger) Learn(codec.Hash) bool { return true }
 
 // A session with a Ledger remembers nothing of a new chunk once it is stored. Without a Ledger
 // it remembers little, and only the last maxKept chunks.
@@ -30,13 +32,13 @@ func TestSessionMemory(t *testing.T) {
 		o           Options
 		grows, then int64 // bytes a chunk, at most
 	}{
-		{"with a ledger", Options{Known: sponge{}}, 10, 10},
+		{"with a ledger", Options{Known: emptyLedger{}}, 10, 10},
 		{"alone", Options{}, 100, 100},
 		{"alone, and full", Options{maxKept: first + second}, 100, 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.o.ShardBytes = 1 << 18
-			s := newDecided(tt.o)
+			s := newDirectDeduper(tt.o)
 			s.add(first)
 			began := heapInUse()
 			s.add(second)
@@ -52,24 +54,24 @@ func TestSessionMemory(t *testing.T) {
 	}
 }
 
-// A decided is a decider without the rest of the pipeline: what is to be stored is
+// A directDeduper is a decider without the rest of the pipeline: what is to be stored is
 // stored at once.
-type decided struct {
+type directDeduper struct {
 	*deduper
 	n     uint64
 	b     batch
 	xorbs []*openXorb
 }
 
-func newDecided(o Options) *decided {
+func newDirectDeduper(o Options) *directDeduper {
 	o.fill()
 	w := &Writer{o: o}
 	w.ledger, _ = o.Known.(Ledger)
-	return &decided{deduper: newDeduper(w)}
+	return &directDeduper{deduper: newDeduper(w)}
 }
 
 // add adds files of 100 chunks that are all different.
-func (s *decided) add(chunks int) {
+func (s *directDeduper) add(chunks int) {
 	for at := 0; at < chunks; at += 100 {
 		if at%2000 == 0 {
 			s.send()
@@ -90,7 +92,7 @@ func (s *decided) add(chunks int) {
 	s.send()
 }
 
-func (s *decided) send() {
+func (s *directDeduper) send() {
 	s.batch(&s.b)
 	for _, o := range s.b.ops {
 		switch o.kind {

@@ -117,20 +117,20 @@ func (r *recorder) Close() error {
 	return nil
 }
 
-// A watched is a Detector of a test, in a bubble.
-type watched struct {
+// A watchedDetector is a Detector of a test, in a bubble.
+type watchedDetector struct {
 	*testing.T
 	*Detector
 	rec  *recorder
 	tree *fakeTree
 }
 
-// watch calls do with a Detector of a tree.
-func watch(t *testing.T, tree *fakeTree, do func(w watched)) {
+// watchTree calls do with a Detector of a tree.
+func watchTree(t *testing.T, tree *fakeTree, do func(w watchedDetector)) {
 	synctest.Test(t, func(t *testing.T) {
 		rec := &recorder{}
 		d := New(rec.new)
-		do(watched{t, d, rec, tree})
+		do(watchedDetector{t, d, rec, tree})
 		d.Close()
 		if rec.open != 0 {
 			t.Errorf("%d windows are left", rec.open)
@@ -139,7 +139,7 @@ func watch(t *testing.T, tree *fakeTree, do func(w watched)) {
 }
 
 // read opens files one after the other, each when the Detector is at rest.
-func (w watched) read(paths ...string) {
+func (w watchedDetector) read(paths ...string) {
 	w.Helper()
 	for _, path := range paths {
 		e, ok := w.tree.byPath[path]
@@ -152,7 +152,7 @@ func (w watched) read(paths ...string) {
 }
 
 // windows returns the number of open windows.
-func (w watched) windows() int {
+func (w watchedDetector) windows() int {
 	w.rec.mu.Lock()
 	defer w.rec.mu.Unlock()
 	return w.rec.open
@@ -191,7 +191,7 @@ func TestDetector(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tree := newTree(tt.files...)
-			watch(t, tree, func(w watched) {
+			watchTree(t, tree, func(w watchedDetector) {
 				if tt.listed {
 					w.Listed(tree, "d")
 				}
@@ -232,7 +232,7 @@ func TestDetectorAnnounces(t *testing.T) {
 	tree.add(page.Entry{Path: "d/003b"})
 	tree.add(page.Entry{Path: "d/003c", Size: maxFile + 1})
 	tree.add(page.Entry{Path: "d/003d", Type: page.Symlink, Target: "003"})
-	watch(t, tree, func(w watched) {
+	watchTree(t, tree, func(w watchedDetector) {
 		w.read("d/000", "d/001")
 		if len(w.rec.names) != 0 {
 			t.Errorf("%q are announced after two files", w.rec.names)
@@ -258,31 +258,33 @@ func TestDetectorCloses(t *testing.T) {
 	tree := newTree(files...)
 	tests := []struct {
 		name string
-		do   func(w watched)
+		do   func(w watchedDetector)
 		want int // windows
 	}{
-		{"jumps", func(w watched) { w.read(files[10], files[90], files[50], files[30]) }, 0},
-		{"some jumps", func(w watched) { w.read(files[90], files[50], files[3], files[4], files[95], files[80], files[5]) }, 1},
-		{"skipped files", func(w watched) { w.read(files[5], files[8]) }, 1},
-		{"idle", func(w watched) { time.Sleep(2*idleLimit + time.Second) }, 0},
-		{"slow", func(w watched) {
+		{"jumps", func(w watchedDetector) { w.read(files[10], files[90], files[50], files[30]) }, 0},
+		{"some jumps", func(w watchedDetector) {
+			w.read(files[90], files[50], files[3], files[4], files[95], files[80], files[5])
+		}, 1},
+		{"skipped files", func(w watchedDetector) { w.read(files[5], files[8]) }, 1},
+		{"idle", func(w watchedDetector) { time.Sleep(2*idleLimit + time.Second) }, 0},
+		{"slow", func(w watchedDetector) {
 			for i := range 20 {
 				time.Sleep(idleLimit - time.Second)
 				w.read(files[3+i])
 			}
 		}, 1},
-		{"another tree", func(w watched) { w.End(newTree()) }, 1},
-		{"its tree", func(w watched) { w.End(tree) }, 0},
-		{"many readers", func(w watched) {
+		{"another tree", func(w watchedDetector) { w.End(newTree()) }, 1},
+		{"its tree", func(w watchedDetector) { w.End(tree) }, 0},
+		{"many readers", func(w watchedDetector) {
 			for i := 100; i < len(files); i += 100 {
 				w.read(files[i : i+3]...)
 			}
 		}, maxReaders},
-		{"restart", func(w watched) { w.End(tree); w.read(files[50:53]...) }, 1},
+		{"restart", func(w watchedDetector) { w.End(tree); w.read(files[50:53]...) }, 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			watch(t, tree, func(w watched) {
+			watchTree(t, tree, func(w watchedDetector) {
 				w.read(files[:3]...)
 				if n := w.windows(); n != 1 {
 					t.Fatalf("%d windows after three files", n)
@@ -300,7 +302,7 @@ func TestDetectorCloses(t *testing.T) {
 // The nil Detector and a closed one do nothing.
 func TestDetectorEnded(t *testing.T) {
 	tree := newTree(folder("d", 10)...)
-	watch(t, tree, func(w watched) {
+	watchTree(t, tree, func(w watchedDetector) {
 		w.Close()
 		w.read(folder("d", 10)...)
 		w.Detector = nil

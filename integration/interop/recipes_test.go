@@ -47,8 +47,8 @@ var recipes = []recipe{
 	{name: "load_from_disk", heading: "datasets: load_from_disk", after: checkMap},
 }
 
-// A pantry has what the recipes need: a store with two versions, and its mount.
-type pantry struct {
+// A recipeFixture has what the recipes need: a store with two versions, and its mount.
+type recipeFixture struct {
 	work, venv string
 	sums       [2]float64
 	page       string
@@ -73,8 +73,8 @@ func TestPythonRecipes(t *testing.T) {
 }
 
 // newPantry makes and publishes the data, and mounts the store.
-func newPantry(t *testing.T) *pantry {
-	p := &pantry{venv: need(t, recipesEnv), work: t.TempDir()}
+func newPantry(t *testing.T) *recipeFixture {
+	p := &recipeFixture{venv: need(t, recipesEnv), work: t.TempDir()}
 	page, err := os.ReadFile("../../cmd/xetfs/docs/python.md")
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func newPantry(t *testing.T) *pantry {
 	return p
 }
 
-// mount mounts at a new folder of the pantry, until the end of the test.
-func (p *pantry) mount(t *testing.T, name, source string) {
+// mount mounts at a new folder of the fixture, until the end of the test.
+func (p *recipeFixture) mount(t *testing.T, name, source string) {
 	t.Helper()
 	dir := filepath.Join(p.work, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -108,7 +108,7 @@ func (p *pantry) mount(t *testing.T, name, source string) {
 	p.unmountLater(t, dir)
 }
 
-func (p *pantry) unmountLater(t *testing.T, dir string) {
+func (p *recipeFixture) unmountLater(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
 			t.Errorf("%s: %v", dir, err)
@@ -117,7 +117,7 @@ func (p *pantry) unmountLater(t *testing.T, dir string) {
 }
 
 // environment has no address of the Hub that answers.
-func (p *pantry) environment(more ...string) []string {
+func (p *recipeFixture) environment(more ...string) []string {
 	return append([]string{
 		"PATH=" + filepath.Join(p.venv, "bin") + ":" + filepath.Dir(os.Getenv(xetfsEnv)) + ":/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + filepath.Join(p.work, "home"), "HF_HOME=" + filepath.Join(p.work, "home", "hf"), "HF_ENDPOINT=http://127.0.0.1:9",
@@ -129,7 +129,7 @@ func (p *pantry) environment(more ...string) []string {
 var indented = regexp.MustCompile(`(?m)(^    .*\n(\n(    ))?)+`)
 
 // blocks returns the code of a section of the page, with the paths of this test.
-func (p *pantry) blocks(t *testing.T, r recipe) (blocks []string) {
+func (p *recipeFixture) blocks(t *testing.T, r recipe) (blocks []string) {
 	t.Helper()
 	_, section, ok := strings.Cut(p.page, "\n## "+r.heading+"\n")
 	if !ok {
@@ -151,14 +151,14 @@ func (p *pantry) blocks(t *testing.T, r recipe) (blocks []string) {
 func isShell(block string) bool { return !strings.Contains(strings.Split(block, "\n")[0], "import ") }
 
 // python runs a program and fails if it prints an error or tries to write to a mount.
-func (p *pantry) python(t *testing.T, program string, env ...string) {
+func (p *recipeFixture) python(t *testing.T, program string, env ...string) {
 	t.Helper()
 	program = strings.NewReplacer("SUM0", fmt.Sprint(p.sums[0]), "SUM1", fmt.Sprint(p.sums[1])).Replace(program)
 	p.watched(t, p.environment(env...), filepath.Join(p.venv, "bin/python3"), "-c", program)
 }
 
 // watched runs a program under strace.
-func (p *pantry) watched(t *testing.T, env []string, args ...string) {
+func (p *recipeFixture) watched(t *testing.T, env []string, args ...string) {
 	t.Helper()
 	trace := filepath.Join(t.TempDir(), "trace")
 	args = append([]string{"-f", "-qq", "--seccomp-bpf", "-Z", "-e", "trace=" + writingCalls, "-o", trace}, args...)
@@ -177,7 +177,7 @@ func (p *pantry) watched(t *testing.T, env []string, args ...string) {
 
 // testName downloads a model from xetfs serve, publishes the cache of the library and mounts it. The
 // model is then found by name, offline and with a Hub that cannot be reached.
-func (p *pantry) testName(t *testing.T) {
+func (p *recipeFixture) testName(t *testing.T) {
 	address, _ := startServe(t, nil, filepath.Join(p.work, "store"))
 	shell := p.blocks(t, recipe{heading: "transformers: a model by its name"})[0]
 	if err := os.Mkdir(filepath.Join(p.work, "by-name"), 0o755); err != nil {
@@ -196,7 +196,7 @@ func (p *pantry) testName(t *testing.T) {
 }
 
 // testOverlay lets load_from_disk cache beside the data, in an overlay.
-func (p *pantry) testOverlay(t *testing.T) {
+func (p *recipeFixture) testOverlay(t *testing.T) {
 	blocks := p.blocks(t, recipe{heading: "datasets: load_from_disk"})
 	for _, name := range []string{"work", "upper", "over"} {
 		if err := os.Mkdir(filepath.Join(p.work, name), 0o755); err != nil {

@@ -47,7 +47,7 @@ func serveHandler(t testing.TB, h http.Handler) *fakeCAS {
 		}
 		seen := f.seen
 		f.mu.Unlock()
-		out := &counting{ResponseWriter: w, n: &f.bytes, status: http.StatusOK}
+		out := &countingWriter{ResponseWriter: w, n: &f.bytes, status: http.StatusOK}
 		h.ServeHTTP(out, r)
 		if seen != nil {
 			seen(r, out.status)
@@ -92,18 +92,18 @@ func (f *fakeCAS) observe(seen func(r *http.Request, status int)) {
 	f.seen = seen
 }
 
-type counting struct {
+type countingWriter struct {
 	http.ResponseWriter
 	n      *atomic.Int64
 	status int
 }
 
-func (c *counting) WriteHeader(status int) {
+func (c *countingWriter) WriteHeader(status int) {
 	c.status = status
 	c.ResponseWriter.WriteHeader(status)
 }
 
-func (c *counting) Write(p []byte) (int, error) {
+func (c *countingWriter) Write(p []byte) (int, error) {
 	c.n.Add(int64(len(p)))
 	return c.ResponseWriter.Write(p)
 }

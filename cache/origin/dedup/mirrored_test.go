@@ -22,8 +22,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A stocked is a remote store with its content, for comparisons.
-type stocked struct {
+// A filledStore is a remote store with its content, for comparisons.
+type filledStore struct {
 	*origintest.Watched
 	store  origin.WriteStore
 	chunks []codec.Hash
@@ -31,11 +31,11 @@ type stocked struct {
 	shards []codec.Hash
 }
 
-// stock returns a store with some shards, of one xorb and one file each. Neighbours share chunks.
-func stock(t testing.TB, shards int) *stocked {
+// newFilledStore returns a store with some shards, of one xorb and one file each. Neighbours share chunks.
+func newFilledStore(t testing.TB, shards int) *filledStore {
 	t.Helper()
 	s := origintest.Memory()
-	st := &stocked{Watched: origintest.Watch(s), store: s}
+	st := &filledStore{Watched: origintest.Watch(s), store: s}
 	for i := range shards {
 		st.put(t, i)
 	}
@@ -43,7 +43,7 @@ func stock(t testing.TB, shards int) *stocked {
 }
 
 // put adds shard i with its xorb.
-func (st *stocked) put(t testing.TB, i int) {
+func (st *filledStore) put(t testing.TB, i int) {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
 	data := slices.Concat(origintest.Random(uint64(i), 4000), origintest.Random(uint64(i+1), 4000))
@@ -55,7 +55,7 @@ func (st *stocked) put(t testing.TB, i int) {
 }
 
 // A fresh mirror of a folder is that of a new process.
-func (st *stocked) mirror(folder string, max int64, notes *[]string) *mirror.Mirror {
+func (st *filledStore) mirror(folder string, max int64, notes *[]string) *mirror.Mirror {
 	return mirror.New(st.Watched, mirror.OpenFolder(folder, max), func(text string) {
 		if notes != nil {
 			*notes = append(*notes, text)
@@ -64,7 +64,7 @@ func (st *stocked) mirror(folder string, max int64, notes *[]string) *mirror.Mir
 }
 
 // A fresh local mirror of a folder is that of a new process. It has no copies.
-func (st *stocked) local(folder string, max int64, notes *[]string) *mirror.Mirror {
+func (st *filledStore) local(folder string, max int64, notes *[]string) *mirror.Mirror {
 	return mirror.NewLocal(st.Watched, mirror.OpenFolder(folder, max), localName, func(text string) {
 		if notes != nil {
 			*notes = append(*notes, text)
@@ -75,19 +75,19 @@ func (st *stocked) local(folder string, max int64, notes *[]string) *mirror.Mirr
 const localName = "store"
 
 // A mirrorMaker is the mirror of a remote store or of a local one.
-type mirrorMaker func(st *stocked, folder string, max int64, notes *[]string) *mirror.Mirror
+type mirrorMaker func(st *filledStore, folder string, max int64, notes *[]string) *mirror.Mirror
 
 // eachMirror runs a test with both kinds of mirrors.
 func eachMirror(t *testing.T, test func(t *testing.T, open mirrorMaker)) {
 	t.Helper()
-	t.Run("remote", func(t *testing.T) { test(t, (*stocked).mirror) })
-	t.Run("local", func(t *testing.T) { test(t, (*stocked).local) })
+	t.Run("remote", func(t *testing.T) { test(t, (*filledStore).mirror) })
+	t.Run("local", func(t *testing.T) { test(t, (*filledStore).local) })
 }
 
 const roomy = 1 << 30
 
 // answers opens an index and returns all its answers as text, and the calls of the store.
-func (st *stocked) answers(t testing.TB, m *mirror.Mirror) (text string, opened, lookedUp []origintest.Call) {
+func (st *filledStore) answers(t testing.TB, m *mirror.Mirror) (text string, opened, lookedUp []origintest.Call) {
 	t.Helper()
 	st.Calls()
 	var damaged []names.Key
@@ -126,7 +126,7 @@ func counted(calls []origintest.Call) string {
 
 // Only new shards are fetched, and a lookup makes no request.
 func TestMirrorRequests(t *testing.T) {
-	st := stock(t, 30)
+	st := newFilledStore(t, 30)
 	folder := t.TempDir()
 	open := func(want string) {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestMirrorRequests(t *testing.T) {
 // The index of a local store opens only new shards, and those with a chunk that is looked up.
 func TestLocalReads(t *testing.T) {
 	const shards = 2000
-	st := stock(t, shards)
+	st := newFilledStore(t, shards)
 	folder := t.TempDir()
 	open := func(want int) {
 		t.Helper()
@@ -202,7 +202,7 @@ func openedShards(calls []origintest.Call) int {
 
 // A shard that is shorter than in its run is read again, and reported.
 func TestLocalTruncatedShard(t *testing.T) {
-	st := stock(t, 4)
+	st := newFilledStore(t, 4)
 	folder := t.TempDir()
 	st.answers(t, st.local(folder, roomy, nil))
 	key := names.ShardKey(st.shards[1])
@@ -223,7 +223,7 @@ func TestLocalTruncatedShard(t *testing.T) {
 // A shard that is damaged after its run was made is found at its first use. Its chunks are not
 // known.
 func TestLocalShardDamagedLater(t *testing.T) {
-	st := stock(t, 2)
+	st := newFilledStore(t, 2)
 	folder := t.TempDir()
 	st.answers(t, st.local(folder, roomy, nil))
 	for at := range 300 {
@@ -259,7 +259,7 @@ func TestLocalShardDamagedLater(t *testing.T) {
 func TestMirrorVanished(t *testing.T) { eachMirror(t, testMirrorVanished) }
 
 func testMirrorVanished(t *testing.T, mirrored mirrorMaker) {
-	st := stock(t, 12)
+	st := newFilledStore(t, 12)
 	folder := t.TempDir()
 	st.answers(t, mirrored(st, folder, roomy, nil))
 	remove := func(k names.Key) {
@@ -284,7 +284,7 @@ func testMirrorVanished(t *testing.T, mirrored mirrorMaker) {
 func TestMirrorDamage(t *testing.T) { eachMirror(t, testMirrorDamage) }
 
 func testMirrorDamage(t *testing.T, mirrored mirrorMaker) {
-	st := stock(t, 3)
+	st := newFilledStore(t, 3)
 	folder := t.TempDir()
 	want, _, _ := st.answers(t, mirrored(st, folder, roomy, nil))
 	for _, path := range filesBelow(t, folder) {
@@ -331,7 +331,7 @@ func filesBelow(t *testing.T, folder string) (files []string) {
 func TestMirrorShared(t *testing.T) { eachMirror(t, testMirrorShared) }
 
 func testMirrorShared(t *testing.T, mirrored mirrorMaker) {
-	st := stock(t, 40)
+	st := newFilledStore(t, 40)
 	folder := t.TempDir()
 	want, _, _ := st.answers(t, nil)
 	var wg sync.WaitGroup
@@ -353,7 +353,7 @@ func testMirrorShared(t *testing.T, mirrored mirrorMaker) {
 func TestMirrorNoDisk(t *testing.T) { eachMirror(t, testMirrorNoDisk) }
 
 func testMirrorNoDisk(t *testing.T, mirrored mirrorMaker) {
-	st := stock(t, 5)
+	st := newFilledStore(t, 5)
 	want, _, _ := st.answers(t, nil)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -369,7 +369,7 @@ func testMirrorNoDisk(t *testing.T, mirrored mirrorMaker) {
 // A process killed after a merge leaves the merged run beside its parts. A process killed during a
 // write leaves a part of a file.
 func TestMirrorKilled(t *testing.T) {
-	st := stock(t, 4)
+	st := newFilledStore(t, 4)
 	folder := t.TempDir()
 	st.answers(t, st.mirror(folder, roomy, nil))
 	before := filesBelow(t, folder)
@@ -400,7 +400,7 @@ func TestMirrorKilled(t *testing.T) {
 
 // Shards beyond the limit are not used. One note reports them, and the newest shards remain.
 func TestMirrorLimit(t *testing.T) {
-	st := stock(t, 10)
+	st := newFilledStore(t, 10)
 	size, err := st.store.Size(t.Context(), names.ShardKey(st.shards[0]))
 	if err != nil {
 		t.Fatal(err)
@@ -425,7 +425,7 @@ func TestMirrorLimit(t *testing.T) {
 func TestMirrorCorruptShard(t *testing.T) { eachMirror(t, testMirrorCorruptShard) }
 
 func testMirrorCorruptShard(t *testing.T, mirrored mirrorMaker) {
-	st := stock(t, 2)
+	st := newFilledStore(t, 2)
 	key := names.ShardKey(st.shards[0])
 	b, _, err := st.store.Get(t.Context(), key, "")
 	if err == nil {
@@ -456,7 +456,7 @@ func (s flippingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 
 // A shard that the network has damaged is fetched again.
 func TestMirrorFlipped(t *testing.T) {
-	st := stock(t, 3)
+	st := newFilledStore(t, 3)
 	want, _, _ := st.answers(t, nil)
 	m := mirror.New(flippingStore{st.Watched}, mirror.OpenFolder(t.TempDir(), roomy), nil)
 	if got, _, _ := st.answers(t, m); got != want {
@@ -466,7 +466,7 @@ func TestMirrorFlipped(t *testing.T) {
 
 // An origin that fails ends Open with its error.
 func TestMirrorUnavailable(t *testing.T) {
-	st := stock(t, 3)
+	st := newFilledStore(t, 3)
 	st.Before = func(_ context.Context, c origintest.Call) error {
 		if c.Op == "ReadAt" {
 			return origin.ErrUnavailable

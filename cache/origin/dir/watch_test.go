@@ -15,17 +15,17 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A lookout is a watch of the refs of a store that another process writes to.
-type lookout struct {
+// A refWatch is a watch of the refs of a store that another process writes to.
+type refWatch struct {
 	writer  *dir.Store
 	root    string
 	changed <-chan struct{}
 	stop    context.CancelFunc
 }
 
-func newLookout(t *testing.T) *lookout {
+func newRefWatch(t *testing.T) *refWatch {
 	t.Helper()
-	l := &lookout{root: t.TempDir()}
+	l := &refWatch{root: t.TempDir()}
 	var err error
 	if l.writer, err = dir.Open(l.root); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func newLookout(t *testing.T) *lookout {
 	return l
 }
 
-func (l *lookout) put(t *testing.T, symbol string) origin.Tag {
+func (l *refWatch) put(t *testing.T, symbol string) origin.Tag {
 	t.Helper()
 	tag, err := l.writer.PutIfAbsent(t.Context(), names.RefKey(symbol), []byte(symbol))
 	if err != nil {
@@ -56,7 +56,7 @@ func (l *lookout) put(t *testing.T, symbol string) origin.Tag {
 }
 
 // hears returns the next event: "change", "end", or "nothing" for a while.
-func (l *lookout) hears(while time.Duration) string {
+func (l *refWatch) hears(while time.Duration) string {
 	select {
 	case _, ok := <-l.changed:
 		if !ok {
@@ -69,7 +69,7 @@ func (l *lookout) hears(while time.Duration) string {
 }
 
 // quiet takes what is left of changes that are made already.
-func (l *lookout) quiet() {
+func (l *refWatch) quiet() {
 	for l.hears(50*time.Millisecond) == "change" {
 	}
 }
@@ -79,41 +79,41 @@ const soon, briefly = time.Minute, 50 * time.Millisecond
 func TestWatch(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(t *testing.T, l *lookout) error
+		change func(t *testing.T, l *refWatch) error
 		want   string
 	}{
-		{"a new symbol", func(t *testing.T, l *lookout) error { l.put(t, "second"); return nil }, "change"},
-		{"a new version", func(t *testing.T, l *lookout) error {
+		{"a new symbol", func(t *testing.T, l *refWatch) error { l.put(t, "second"); return nil }, "change"},
+		{"a new version", func(t *testing.T, l *refWatch) error {
 			tag := l.put(t, "second")
 			l.quiet()
 			_, err := l.writer.PutIfMatch(t.Context(), names.RefKey("second"), []byte("2"), tag)
 			return err
 		}, "change"},
-		{"a symbol that is deleted", func(t *testing.T, l *lookout) error {
+		{"a symbol that is deleted", func(t *testing.T, l *refWatch) error {
 			return l.writer.Delete(t.Context(), names.RefKey("first"))
 		}, "change"},
-		{"a store that is copied", func(_ *testing.T, l *lookout) error {
+		{"a store that is copied", func(_ *testing.T, l *refWatch) error {
 			return os.WriteFile(filepath.Join(l.root, string(names.RefKey("copied"))), nil, 0o600)
 		}, "change"},
-		{"something that is no ref", func(t *testing.T, l *lookout) error {
+		{"something that is no ref", func(t *testing.T, l *refWatch) error {
 			_, err := l.writer.PutIfAbsent(t.Context(), names.SettingsKey(), nil)
 			return err
 		}, "nothing"},
-		{"reading", func(t *testing.T, l *lookout) error {
+		{"reading", func(t *testing.T, l *refWatch) error {
 			_, _, err := l.writer.Get(t.Context(), names.RefKey("first"), "")
 			return err
 		}, "nothing"},
-		{"a folder that is moved", func(_ *testing.T, l *lookout) error {
+		{"a folder that is moved", func(_ *testing.T, l *refWatch) error {
 			return os.Rename(filepath.Join(l.root, "vref"), filepath.Join(l.root, "x"))
 		}, "end"},
-		{"a folder that is removed", func(_ *testing.T, l *lookout) error {
+		{"a folder that is removed", func(_ *testing.T, l *refWatch) error {
 			return os.RemoveAll(filepath.Join(l.root, "vref"))
 		}, "end"},
-		{"a canceled watch", func(_ *testing.T, l *lookout) error { l.stop(); return nil }, "end"},
+		{"a canceled watch", func(_ *testing.T, l *refWatch) error { l.stop(); return nil }, "end"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLookout(t)
+			l := newRefWatch(t)
 			if err := tt.change(t, l); err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 // A burst of changes without a reader is merged into few events. A change after the burst is
 // not lost.
 func TestWatchBurst(t *testing.T) {
-	l := newLookout(t)
+	l := newRefWatch(t)
 	folder := filepath.Join(l.root, "vref")
 	for range 30_000 { // more than a queue holds by default
 		if err := os.WriteFile(filepath.Join(folder, "x"), nil, 0o600); err != nil {
@@ -181,7 +181,7 @@ func TestWatchRefuses(t *testing.T) {
 // One watch reports changes below several prefixes. The symbol list of a catalog is written
 // after the reference, however long after.
 func TestWatchPrefixes(t *testing.T) {
-	l := newLookout(t)
+	l := newRefWatch(t)
 	if err := os.Mkdir(filepath.Join(l.root, "sl"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestWatchLeavesNothing(t *testing.T) {
 		}
 		return len(list)
 	}
-	l := newLookout(t)
+	l := newRefWatch(t)
 	l.quiet()
 	before := fds()
 	for range 50 {

@@ -57,14 +57,14 @@ func TestPanicOfRival(t *testing.T) {
 	})
 }
 
-// panicking panics at requests of a method while it is set.
-type panicking struct {
+// panickingTransport panics at requests of a method while it is set.
+type panickingTransport struct {
 	http.RoundTripper
 	method atomic.Pointer[string]
 }
 
 // RoundTrip implements http.RoundTripper.
-func (p *panicking) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p *panickingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if m := p.method.Load(); m != nil && r.Method == *m {
 		panic("in RoundTrip")
 	}
@@ -75,7 +75,7 @@ func (p *panicking) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPanicOfProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o outage
-		p := &panicking{RoundTripper: origintest.Transport(http.HandlerFunc(o.ServeHTTP))}
+		p := &panickingTransport{RoundTripper: origintest.Transport(http.HandlerFunc(o.ServeHTTP))}
 		c := newClient(t, address, fetch.Options{Transport: p, Limits: fetch.Limits{Read: time.Minute}})
 		get(t.Context(), c)
 		o.begin(reset)
@@ -99,7 +99,7 @@ func TestPanicOfProbe(t *testing.T) {
 
 // A panic of a request of another package leaves its connection free.
 func TestPanicInTransport(t *testing.T) {
-	p := &panicking{RoundTripper: origintest.Transport(status(200))}
+	p := &panickingTransport{RoundTripper: origintest.Transport(status(200))}
 	c := newClient(t, address, fetch.Options{Transport: p, Conns: 1})
 	method := http.MethodPut
 	p.method.Store(&method)

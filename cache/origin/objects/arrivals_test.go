@@ -13,13 +13,13 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// trickling gives an object byte by byte, and damages one of them, if at is not negative.
-type trickling struct {
+// A tricklingStore returns an object byte by byte, and damages one of them, if at is not negative.
+type tricklingStore struct {
 	origin.Store
 	each, at int
 }
 
-func (s trickling) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, arrived func(int)) error {
+func (s tricklingStore) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off int64, arrived func(int)) error {
 	if err := s.ReadAt(ctx, k, p, off); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func TestArrivals(t *testing.T) {
 		{"a damaged header", codec.ChunkRange{End: 40}, 10_000, 0, 0, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			src := objects.New(trickling{store, tt.each, tt.at}, objects.Options{})
+			src := objects.New(tricklingStore{store, tt.each, tt.at}, objects.Options{})
 			var reported []codec.ChunkRange
 			run, err := src.Chunks(t.Context(), x.Hash(), tt.r, origin.ReadOptions{OnPartial: func(run *xorb.Run) {
 				reported = append(reported, run.Chunks)

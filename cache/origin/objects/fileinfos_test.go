@@ -19,14 +19,14 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// peeking is a store that gives a part of an object and its size in one request.
-type peeking struct {
+// A partStore returns a part of an object and its size in one request.
+type partStore struct {
 	*origintest.Watched
 	mu    sync.Mutex
 	peeks []origintest.Call // guarded by mu
 }
 
-func (s *peeking) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
+func (s *partStore) ReadPart(ctx context.Context, k names.Key, off int64, n int) (origin.Part, error) {
 	call := origintest.Call{Op: "ReadPart", Key: k, Off: off, Size: n}
 	s.mu.Lock()
 	s.peeks = append(s.peeks, call)
@@ -48,7 +48,7 @@ func (s *peeking) ReadPart(ctx context.Context, k names.Key, off int64, n int) (
 }
 
 // requested returns the number of requests for parts of objects, and their bytes.
-func (s *peeking) requested() (requests, bytes int) {
+func (s *partStore) requested() (requests, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range append(s.Reads(), s.peeks...) {
@@ -60,7 +60,7 @@ func (s *peeking) requested() (requests, bytes int) {
 }
 
 // opened returns how often each object was opened, which begins with its end.
-func (s *peeking) opened() map[names.Key]int {
+func (s *partStore) opened() map[names.Key]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	times := map[names.Key]int{}
@@ -79,7 +79,7 @@ func TestOpenedOnce(t *testing.T) {
 	b, ids := smallFiles(t, callers)
 	x := b.Xorbs[0].Hash()
 	for range 300 { // of which a few went wrong
-		s := &peeking{Watched: origintest.Watch(b.Store())}
+		s := &partStore{Watched: origintest.Watch(b.Store())}
 		src := objects.New(s, objects.Options{})
 		var asking sync.WaitGroup
 		for i := range callers {
@@ -106,7 +106,7 @@ func TestOpenedOnce(t *testing.T) {
 func TestOpenedOnceMeanwhile(t *testing.T) {
 	b, ids := smallFiles(t, 1)
 	x := b.Xorbs[0].Hash()
-	s := &peeking{Watched: origintest.Watch(b.Store())}
+	s := &partStore{Watched: origintest.Watch(b.Store())}
 	started, goOn := make(chan bool), make(chan bool)
 	begin := sync.OnceFunc(func() { close(started) })
 	s.Before = func(_ context.Context, c origintest.Call) error {
@@ -195,7 +195,7 @@ func TestFileInfosAreFewRequests(t *testing.T) {
 				t.Skip("many files, and no more concurrency than with fewer")
 			}
 			b, ids := smallFiles(t, tt.files)
-			s := &peeking{Watched: origintest.Watch(b.Store())}
+			s := &partStore{Watched: origintest.Watch(b.Store())}
 			backend := new(origintest.Backend)
 			open := func() origin.Source {
 				return decorated(objects.New(s, objects.Options{Backend: backend, Named: true}))
@@ -235,7 +235,7 @@ func TestFileInfosOfWrongPlaces(t *testing.T) {
 	wrong[40].Block += 48           // not a beginning
 	wrong[50].Shard = codec.Hash{1} // no such shard
 	wrong[60] = codec.FileID{File: wrong[60].File}
-	src := objects.New(&peeking{Watched: origintest.Watch(b.Store())}, objects.Options{})
+	src := objects.New(&partStore{Watched: origintest.Watch(b.Store())}, objects.Options{})
 	var mu sync.Mutex
 	var failed []int
 	src.FileInfos(t.Context(), wrong, func(i int, fi *shard.FileInfo, err error) {
@@ -261,7 +261,7 @@ func TestFileInfosOfWrongPlaces(t *testing.T) {
 func TestFileInfosCancelled(t *testing.T) {
 	b, ids := smallFiles(t, 3000)
 	ctx, stop := context.WithCancel(t.Context())
-	s := &peeking{Watched: origintest.Watch(b.Store())}
+	s := &partStore{Watched: origintest.Watch(b.Store())}
 	src := objects.New(s, objects.Options{})
 	var mu sync.Mutex
 	reported := 0

@@ -39,9 +39,9 @@ func TestSourceWithBackend(t *testing.T) {
 	})
 }
 
-// A remounted is a store that was mounted before. The backend has the metadata of all files, and
+// A remountedStore is a store that was mounted before. The backend has the metadata of all files, and
 // runs has all chunks.
-type remounted struct {
+type remountedStore struct {
 	b       *origintest.Builder
 	ids     []codec.FileID
 	store   *origintest.Watched
@@ -50,12 +50,12 @@ type remounted struct {
 	infos   []*shard.FileInfo        // as the store returned them
 }
 
-func mountOnce(t *testing.T, form origintest.Form) *remounted {
+func mountOnce(t *testing.T, form origintest.Form) *remountedStore {
 	t.Helper()
 	b := origintest.NewBuilder(t, form)
 	b.Add(origintest.Text(1, 9000), 1000)
 	b.Add(slices.Concat(origintest.Text(1, 2000), origintest.Floats(2, 3000)), 700)
-	m := &remounted{b: b, store: origintest.Watch(b.Store()), backend: new(origintest.Backend), runs: map[codec.Hash]*xorb.Run{}}
+	m := &remountedStore{b: b, store: origintest.Watch(b.Store()), backend: new(origintest.Backend), runs: map[codec.Hash]*xorb.Run{}}
 	s := merkle.Chunk(b.Shard())
 	for _, f := range b.Files {
 		m.ids = append(m.ids, codec.FileID{File: f.Info.File, Shard: s})
@@ -80,12 +80,12 @@ func mountOnce(t *testing.T, form origintest.Form) *remounted {
 	return m
 }
 
-func (m *remounted) mount(scope string) origin.Source {
+func (m *remountedStore) mount(scope string) origin.Source {
 	return objects.New(m.store, objects.Options{Backend: m.backend, Scope: scope})
 }
 
 // read reads all files from the chunks in runs, and returns the number of requests to the store.
-func (m *remounted) read(t *testing.T, src origin.Source) (requests int) {
+func (m *remountedStore) read(t *testing.T, src origin.Source) (requests int) {
 	t.Helper()
 	m.store.Calls()
 	for i, f := range m.b.Files {
@@ -107,7 +107,7 @@ func (m *remounted) read(t *testing.T, src origin.Source) (requests int) {
 	return len(m.store.Calls())
 }
 
-func (m *remounted) readTerm(t *testing.T, src origin.Source, id codec.FileID, term codec.Term) (b []byte) {
+func (m *remountedStore) readTerm(t *testing.T, src origin.Source, id codec.FileID, term codec.Term) (b []byte) {
 	t.Helper()
 	r, _, err := src.Narrow(t.Context(), id, term, codec.Piece{Size: int64(term.Size)})
 	if err != nil {
@@ -228,34 +228,34 @@ func TestInfoOfAnotherCopy(t *testing.T) {
 func TestWrongFileInfoIsDropped(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		do    func(ctx context.Context, m *remounted, src origin.Source)
+		do    func(ctx context.Context, m *remountedStore, src origin.Source)
 		stays bool
 	}{
-		{"nothing", func(context.Context, *remounted, origin.Source) {}, true},
-		{"forgotten", func(_ context.Context, m *remounted, src origin.Source) {
+		{"nothing", func(context.Context, *remountedStore, origin.Source) {}, true},
+		{"forgotten", func(_ context.Context, m *remountedStore, src origin.Source) {
 			src.Forget(m.ids[0])
 		}, false},
-		{"forgotten through decorators", func(_ context.Context, m *remounted, src origin.Source) {
+		{"forgotten through decorators", func(_ context.Context, m *remountedStore, src origin.Source) {
 			decorated(src).Forget(m.ids[0])
 		}, false},
-		{"another file forgotten", func(_ context.Context, m *remounted, src origin.Source) {
+		{"another file forgotten", func(_ context.Context, m *remountedStore, src origin.Source) {
 			src.Forget(m.ids[1])
 		}, true},
-		{"a term that does not fit", func(ctx context.Context, m *remounted, src origin.Source) {
+		{"a term that does not fit", func(ctx context.Context, m *remountedStore, src origin.Source) {
 			term := m.infos[0].Terms[0]
 			term.Size++
 			src.Narrow(ctx, m.ids[0], term, codec.Piece{Size: 1})
 		}, false},
-		{"an absent xorb", func(ctx context.Context, m *remounted, src origin.Source) {
+		{"an absent xorb", func(ctx context.Context, m *remountedStore, src origin.Source) {
 			src.Narrow(ctx, m.ids[0], codec.Term{Xorb: codec.Hash{1}}, codec.Piece{Size: 1})
 		}, false},
-		{"a deleted xorb", func(ctx context.Context, m *remounted, src origin.Source) {
+		{"a deleted xorb", func(ctx context.Context, m *remountedStore, src origin.Source) {
 			term := m.infos[0].Terms[0]
 			m.store.Store.(origin.WriteStore).Delete(ctx, names.XorbKey(term.Xorb))
 			src.Chunks(ctx, term.Xorb, term.Chunks, origin.ReadOptions{})
 			src.Narrow(ctx, m.ids[0], term, codec.Piece{Size: 1})
 		}, false},
-		{"no answer", func(ctx context.Context, m *remounted, src origin.Source) {
+		{"no answer", func(ctx context.Context, m *remountedStore, src origin.Source) {
 			m.store.Before = func(context.Context, origintest.Call) error { return origin.ErrUnavailable }
 			term := m.infos[0].Terms[0]
 			src.Chunks(ctx, term.Xorb, term.Chunks, origin.ReadOptions{})
@@ -345,7 +345,7 @@ func TestRejectWhileLoadingForGood(t *testing.T) {
 	replaced := other.Xorb(x.Chunks...)
 	synctest.Test(t, func(t *testing.T) {
 		s, backend := b.Store(), new(origintest.Backend)
-		src := objects.New(slowAnswers{s}, objects.Options{Backend: backend})
+		src := objects.New(slowStore{s}, objects.Options{Backend: backend})
 		go src.Hashed(t.Context(), x.Hash(), codec.ChunkRange{End: 1})
 		time.Sleep(time.Millisecond)
 		if err := origintest.Replace(s, x.Key(), replaced.Bytes); err != nil {
@@ -365,10 +365,10 @@ func TestRejectWhileLoadingForGood(t *testing.T) {
 	})
 }
 
-// slowAnswers are on their way for a second.
-type slowAnswers struct{ origin.Store }
+// slowStore are on their way for a second.
+type slowStore struct{ origin.Store }
 
-func (s slowAnswers) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+func (s slowStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	err := s.Store.ReadAt(ctx, k, p, off)
 	time.Sleep(time.Second)
 	return err

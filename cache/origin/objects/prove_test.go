@@ -133,7 +133,7 @@ func TestF58_ShardThatNoPageNames(t *testing.T) {
 // A remote shard is read whole once, in one request, for any number of files.
 func TestShardIsReadOnce(t *testing.T) {
 	b, ids := smallFiles(t, 500)
-	s := &peeking{Watched: origintest.Watch(b.Store())}
+	s := &partStore{Watched: origintest.Watch(b.Store())}
 	src := objects.New(s, objects.Options{Named: true})
 	for _, id := range ids {
 		if _, err := src.FileInfo(t.Context(), id); err != nil {

@@ -127,7 +127,7 @@ func TestWalksTakeTurns(t *testing.T) {
 func TestDoubtedSizes(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})
 	f := b.Add(origintest.Text(1, 9000), 3000)
-	s := &damagingOnce{Store: b.Store(), at: 5} // the unpacked size of chunk 0
+	s := &damagingOnceStore{Store: b.Store(), at: 5} // the unpacked size of chunk 0
 	src := objects.New(s, objects.Options{})
 	term, piece := f.Info.Terms[0], codec.Piece{Size: 1}
 	if _, _, err := src.Narrow(t.Context(), f.ID(), term, piece); err != nil || !s.done {
@@ -145,15 +145,15 @@ func TestDoubtedSizes(t *testing.T) {
 	}
 }
 
-// damagingOnce damages a byte of the first xorb that is read over it.
-type damagingOnce struct {
+// damagingOnceStore damages a byte of the first xorb that is read over it.
+type damagingOnceStore struct {
 	origin.Store
 	at    int
 	done  bool
 	reads int
 }
 
-func (s *damagingOnce) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+func (s *damagingOnceStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	s.reads++
 	err := s.Store.ReadAt(ctx, k, p, off)
 	if i := s.at - int(off); err == nil && !s.done && i >= 0 && i < len(p) && bytes.HasPrefix([]byte(k), []byte(names.XorbPrefix)) {
@@ -168,7 +168,7 @@ func (s *damagingOnce) ReadAt(ctx context.Context, k names.Key, p []byte, off in
 func TestFirstByteRequests(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 4000})
 	f := b.Add(origintest.Text(1, 400_000), 100)
-	s := &peeking{Watched: origintest.Watch(b.Store())}
+	s := &partStore{Watched: origintest.Watch(b.Store())}
 	src := objects.New(s, objects.Options{Named: true})
 	id := codec.FileID{File: f.Info.File, Shard: merkle.Chunk(b.Shard()), Block: 48}
 	fi, err := src.FileInfo(t.Context(), id)

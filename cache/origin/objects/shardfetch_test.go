@@ -17,8 +17,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// wholes is a store that gives whole objects in pieces of 10,000 bytes, one each second.
-type wholes struct {
+// A pieceStore returns whole objects in pieces of 10,000 bytes, one each second.
+type pieceStore struct {
 	origin.Store
 	breakAt int64 // once; 0: never
 
@@ -28,7 +28,7 @@ type wholes struct {
 	most atomic.Int64
 }
 
-func (s *wholes) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
+func (s *pieceStore) ReadWhole(ctx context.Context, k names.Key, off int64, take func(b []byte, size int64) error) error {
 	s.most.Store(max(s.most.Load(), s.now.Add(1)))
 	defer s.now.Add(-1)
 	s.mu.Lock()
@@ -62,7 +62,7 @@ func (s *wholes) ReadWhole(ctx context.Context, k names.Key, off int64, take fun
 func TestShardFetchGoesOn(t *testing.T) {
 	b, ids := smallFiles(t, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		s := &wholes{Store: b.Store()}
+		s := &pieceStore{Store: b.Store()}
 		src := named(s)
 		ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer cancel()
@@ -87,7 +87,7 @@ func TestShardFetchGoesOn(t *testing.T) {
 func TestShardFetchIsContinued(t *testing.T) {
 	b, ids := smallFiles(t, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		s := &wholes{Store: b.Store(), breakAt: 100_000}
+		s := &pieceStore{Store: b.Store(), breakAt: 100_000}
 		src := named(s)
 		if _, err := src.FileInfo(t.Context(), ids[0]); !errors.Is(err, origin.ErrUnavailable) {
 			t.Errorf("FileInfo = %v, want %v", err, origin.ErrUnavailable)
@@ -106,7 +106,7 @@ func TestShardFetchIsContinued(t *testing.T) {
 func TestShardFetchEnds(t *testing.T) {
 	b, ids := smallFiles(t, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		stop := &stopping{Store: b.Store(), left: make(chan bool, 1)}
+		stop := &stoppingStore{Store: b.Store(), left: make(chan bool, 1)}
 		for _, bytes := range []int{0, 1000} {
 			stop.bytes = bytes
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -123,14 +123,14 @@ func TestShardFetchEnds(t *testing.T) {
 	})
 }
 
-// stopping is a store that gives some bytes of an object and then nothing.
-type stopping struct {
+// A stoppingStore returns some bytes of an object and then nothing.
+type stoppingStore struct {
 	origin.Store
 	bytes int
 	left  chan bool
 }
 
-func (s *stopping) ReadWhole(ctx context.Context, _ names.Key, _ int64, take func(b []byte, size int64) error) error {
+func (s *stoppingStore) ReadWhole(ctx context.Context, _ names.Key, _ int64, take func(b []byte, size int64) error) error {
 	defer func() { s.left <- true }()
 	if s.bytes > 0 {
 		if err := take(make([]byte, s.bytes), 1<<20); err != nil {
@@ -151,7 +151,7 @@ func TestShardFetchesTakeTurns(t *testing.T) {
 			f := b.Add(fmt.Appendf(nil, "file %d", i), 100)
 			ids = append(ids, codec.FileID{File: f.Info.File, Shard: b.Put(s)})
 		}
-		w := &wholes{Store: s}
+		w := &pieceStore{Store: s}
 		src := named(w)
 		var readers sync.WaitGroup
 		for _, id := range ids {
@@ -174,7 +174,7 @@ func TestI8_DamagedShardHeals(t *testing.T) {
 	b, ids := smallFiles(t, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		for _, id := range []codec.FileID{ids[0], {File: ids[0].File}} {
-			s := &damaging{Store: b.Store(), from: 56, to: 57}
+			s := &damagingStore{Store: b.Store(), from: 56, to: 57}
 			s.damage.Store(true)
 			src := objects.New(s, objects.Options{Named: true})
 			if fi, err := src.FileInfo(t.Context(), id); !errors.Is(err, codec.ErrCorrupt) {
@@ -189,14 +189,14 @@ func TestI8_DamagedShardHeals(t *testing.T) {
 	})
 }
 
-// damaging is a store that changes the table of files of a shard.
-type damaging struct {
+// A damagingStore changes the table of files of a shard.
+type damagingStore struct {
 	origin.Store
 	from, to int64 // damaged bytes of each object
 	damage   atomic.Bool
 }
 
-func (s *damaging) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+func (s *damagingStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	err := s.Store.ReadAt(ctx, k, p, off)
 	if s.damage.Load() {
 		for i := range p {

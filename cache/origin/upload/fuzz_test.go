@@ -40,7 +40,7 @@ func FuzzPutShard(f *testing.F) {
 	p := pack(f, random(1, 200_000), bytes.Repeat([]byte("abc"), 1000), nil)
 	f.Add(p.shard(f))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := newBench(t, upload.Options{Content: 1 << 24})
+		b := newFixture(t, upload.Options{Content: 1 << 24})
 		b.putXorb(p)
 		files, err := b.putShard("me", body)
 		if err != nil {

@@ -77,7 +77,7 @@ func TestHostileXorbs(t *testing.T) {
 		{"empty", nil, codec.Hash{}, upload.ErrRefused, ""},
 		{"text", []byte("GET / HTTP/1.1\r\n\r\n"), good.in.Xorb, upload.ErrRefused, ""},
 	}
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inserted, err := b.PutXorb(t.Context(), tt.hash, bytes.NewReader(tt.body), int64(len(tt.body)))
@@ -95,7 +95,7 @@ func TestHostileXorbs(t *testing.T) {
 // TestBodies sends bodies that are longer or shorter than declared, or endless.
 func TestBodies(t *testing.T) {
 	good := pack(t, random(1, 100_000))
-	b := newBench(t, upload.Options{Scratch: 70 << 20})
+	b := newFixture(t, upload.Options{Scratch: 70 << 20})
 	e := &endless{chunk: good.body}
 	if _, err := b.PutXorb(t.Context(), good.in.Xorb, e, -1); !errors.Is(err, upload.ErrTooLarge) || e.read > 69<<20 {
 		t.Errorf("endless: %v after %d bytes", err, e.read)
@@ -122,87 +122,87 @@ func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // TestHostileShards sends bad shards. Each is refused, and no shard is stored.
 func TestHostileShards(t *testing.T) {
-	make1 := func() *parcel { return pack(t, random(1, 500_000), bytes.Repeat([]byte("abc"), 50_000)) }
+	make1 := func() *clientUpload { return pack(t, random(1, 500_000), bytes.Repeat([]byte("abc"), 50_000)) }
 	foreign := pack(t, random(9, 100_000))
 	stored := pack(t, random(8, 200_000))
-	block := func(p *parcel) []byte { return p.shard(t) }
+	block := func(p *clientUpload) []byte { return p.shard(t) }
 	tests := []struct {
 		name   string
-		change func(p *parcel) []byte
+		change func(p *clientUpload) []byte
 		text   string
 	}{
-		{"term behind the end", func(p *parcel) []byte { p.files[0].Terms[0].Chunks.End += 100; return block(p) }, "chunks"},
-		{"term of other chunks", func(p *parcel) []byte {
+		{"term behind the end", func(p *clientUpload) []byte { p.files[0].Terms[0].Chunks.End += 100; return block(p) }, "chunks"},
+		{"term of other chunks", func(p *clientUpload) []byte {
 			p.files[0].Terms[0].Chunks.Start++
 			p.files[0].Terms[0].Chunks.End++
 			return block(p)
 		}, "chunks"},
-		{"longer term", func(p *parcel) []byte { p.files[0].Terms[0].Size++; return block(p) }, "do not have"},
-		{"foreign xorb", func(p *parcel) []byte { p.files[0].Terms[0].Xorb = foreign.in.Xorb; return block(p) }, "is not stored"},
-		{"list of a foreign xorb", func(p *parcel) []byte {
+		{"longer term", func(p *clientUpload) []byte { p.files[0].Terms[0].Size++; return block(p) }, "do not have"},
+		{"foreign xorb", func(p *clientUpload) []byte { p.files[0].Terms[0].Xorb = foreign.in.Xorb; return block(p) }, "is not stored"},
+		{"list of a foreign xorb", func(p *clientUpload) []byte {
 			var w shard.Writer
 			w.AddXorb(foreign.list)
 			b, _ := w.EncodeUpload()
 			return b
 		}, "is not stored"},
-		{"range hash", func(p *parcel) []byte { p.files[0].Verify[0][3] ^= 1; return block(p) }, "another range hash"},
-		{"swapped range hashes", func(p *parcel) []byte {
+		{"range hash", func(p *clientUpload) []byte { p.files[0].Verify[0][3] ^= 1; return block(p) }, "another range hash"},
+		{"swapped range hashes", func(p *clientUpload) []byte {
 			p.files[0].Verify, p.files[1].Verify = p.files[1].Verify, p.files[0].Verify
 			return block(p)
 		}, "another range hash"},
-		{"file hash", func(p *parcel) []byte { p.files[0].File[5] ^= 1; return block(p) }, "another hash"},
-		{"file hash of another file", func(p *parcel) []byte { p.files[0].File = p.files[1].File; return block(p) }, "another hash"},
-		{"SHA-256", func(p *parcel) []byte { p.files[1].SHA256[0] ^= 1; return block(p) }, "another SHA-256"},
-		{"no range hashes", func(p *parcel) []byte {
+		{"file hash", func(p *clientUpload) []byte { p.files[0].File[5] ^= 1; return block(p) }, "another hash"},
+		{"file hash of another file", func(p *clientUpload) []byte { p.files[0].File = p.files[1].File; return block(p) }, "another hash"},
+		{"SHA-256", func(p *clientUpload) []byte { p.files[1].SHA256[0] ^= 1; return block(p) }, "another SHA-256"},
+		{"no range hashes", func(p *clientUpload) []byte {
 			for _, f := range p.files {
 				f.Verify = nil
 			}
 			return block(p)
 		}, "no verification hashes"},
-		{"zero hash with terms", func(p *parcel) []byte { p.files[0].File = codec.Hash{}; return block(p) }, "zero hash"},
-		{"hash without terms", func(p *parcel) []byte {
+		{"zero hash with terms", func(p *clientUpload) []byte { p.files[0].File = codec.Hash{}; return block(p) }, "zero hash"},
+		{"hash without terms", func(p *clientUpload) []byte {
 			var w shard.Writer
 			w.AddFile(&shard.FileInfo{File: p.files[0].File, Verify: []codec.Hash{}})
 			b, _ := w.EncodeUpload()
 			return b
 		}, "only the empty file"},
-		{"false chunk list", func(p *parcel) []byte { p.list.Chunks[1].Hash[0] ^= 1; return block(p) }, "than in the list"},
-		{"list without a chunk", func(p *parcel) []byte {
+		{"false chunk list", func(p *clientUpload) []byte { p.list.Chunks[1].Hash[0] ^= 1; return block(p) }, "than in the list"},
+		{"list without a chunk", func(p *clientUpload) []byte {
 			last := p.list.Chunks[len(p.list.Chunks)-1]
 			p.list.Chunks, p.list.Unpacked = p.list.Chunks[:len(p.list.Chunks)-1], p.list.Unpacked-last.Size
 			return block(p)
 		}, "its list has"},
-		{"list of another xorb", func(p *parcel) []byte { p.list.Xorb = stored.in.Xorb; return block(p) }, "its list has"},
-		{"keyed", func(p *parcel) []byte {
+		{"list of another xorb", func(p *clientUpload) []byte { p.list.Xorb = stored.in.Xorb; return block(p) }, "its list has"},
+		{"keyed", func(p *clientUpload) []byte {
 			var w shard.Writer
 			w.AddXorb(p.list)
 			b, _ := w.EncodeKeyed(testKey, w.Created, w.Created)
 			return b
 		}, "keyed"},
-		{"10^7 entries", func(p *parcel) []byte {
+		{"10^7 entries", func(p *clientUpload) []byte {
 			b := block(p)
 			binary.LittleEndian.PutUint32(b[48+36:], 10_000_000)
 			return b
 		}, ""},
-		{"2^32-1 entries", func(p *parcel) []byte {
+		{"2^32-1 entries", func(p *clientUpload) []byte {
 			b := block(p)
 			binary.LittleEndian.PutUint32(b[48+36:], 1<<32-1)
 			return b
 		}, ""},
-		{"sum of sizes", func(p *parcel) []byte {
+		{"sum of sizes", func(p *clientUpload) []byte {
 			f := p.files[0]
 			for len(f.Terms) < 40_000 {
 				f.Terms, f.Verify = append(f.Terms, f.Terms[0]), append(f.Verify, f.Verify[0])
 			}
 			return block(p)
 		}, "more than 1000000000 bytes"},
-		{"without bookend", func(p *parcel) []byte { b := block(p); return b[:len(b)-48] }, ""},
-		{"bytes behind the end", func(p *parcel) []byte { return append(block(p), 1) }, ""},
-		{"cut", func(p *parcel) []byte { b := block(p); return b[:len(b)/2] }, ""},
-		{"empty", func(*parcel) []byte { return nil }, ""},
-		{"text", func(*parcel) []byte { return []byte(strings.Repeat("hello ", 100)) }, ""},
+		{"without bookend", func(p *clientUpload) []byte { b := block(p); return b[:len(b)-48] }, ""},
+		{"bytes behind the end", func(p *clientUpload) []byte { return append(block(p), 1) }, ""},
+		{"cut", func(p *clientUpload) []byte { b := block(p); return b[:len(b)/2] }, ""},
+		{"empty", func(*clientUpload) []byte { return nil }, ""},
+		{"text", func(*clientUpload) []byte { return []byte(strings.Repeat("hello ", 100)) }, ""},
 	}
-	b := newBench(t, upload.Options{Content: 1_000_000_000})
+	b := newFixture(t, upload.Options{Content: 1_000_000_000})
 	b.putXorb(make1())
 	b.putXorb(stored)
 	for _, tt := range tests {
@@ -228,7 +228,7 @@ func TestHostileShards(t *testing.T) {
 
 // TestDamagedStore refuses a shard whose stored xorb is damaged, until a client sends it again.
 func TestDamagedStore(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	p := pack(t, random(1, 300_000))
 	b.putXorb(p)
 	damage(t, b, p)
@@ -245,7 +245,7 @@ func TestDamagedStore(t *testing.T) {
 
 // TestQuota refuses data above the quota, and accepts it when room was made.
 func TestQuota(t *testing.T) {
-	b := newBench(t, upload.Options{Quota: 250_000})
+	b := newFixture(t, upload.Options{Quota: 250_000})
 	b.put("me", pack(t, random(1, 100_000)))
 	large := pack(t, random(2, 200_000))
 	_, err := b.PutXorb(t.Context(), large.in.Xorb, bytes.NewReader(large.body), int64(len(large.body)))
@@ -260,7 +260,7 @@ func TestQuota(t *testing.T) {
 
 // TestBusy refuses bodies above the limits of concurrent uploads and of scratch space.
 func TestBusy(t *testing.T) {
-	b := newBench(t, upload.Options{Uploads: 1, Wait: time.Millisecond})
+	b := newFixture(t, upload.Options{Uploads: 1, Wait: time.Millisecond})
 	good := pack(t, random(1, 100_000))
 	r, w := io.Pipe()
 	done := make(chan error)
@@ -283,7 +283,7 @@ func TestBusy(t *testing.T) {
 	}
 	b.putXorb(good)
 
-	small := newBench(t, upload.Options{Scratch: 1000})
+	small := newFixture(t, upload.Options{Scratch: 1000})
 	if _, err := small.PutXorb(t.Context(), good.in.Xorb, bytes.NewReader(good.body), int64(len(good.body))); !errors.Is(err, upload.ErrBusy) {
 		t.Errorf("without scratch space: %v", err)
 	}

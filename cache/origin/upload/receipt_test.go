@@ -17,7 +17,7 @@ import (
 // finds nothing.
 func TestRecall(t *testing.T) {
 	large := random(1, 300_000)
-	first := newBench(t, upload.Options{})
+	first := newFixture(t, upload.Options{})
 	p := pack(t, large, []byte("x"), nil)
 	first.putXorb(p)
 	files, err := first.putShard("me", p.shard(t))
@@ -29,7 +29,7 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := openBench(t, first.store, upload.Options{})
+	second := openFixture(t, first.store, upload.Options{})
 	for _, want := range append(files, c) {
 		if want.Size == 0 {
 			continue // without a shard
@@ -49,13 +49,13 @@ func TestRecall(t *testing.T) {
 				t.Errorf("another session: %v", err)
 			}
 		}
-		second = openBench(t, first.store, upload.Options{})
+		second = openFixture(t, first.store, upload.Options{})
 	}
 }
 
 // A receipt of a shard that a sweep has deleted is skipped. A corrupt shard is an error each time.
 func TestRecallOfLostShards(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	var shards []codec.Hash
 	for seed := range uint64(3) {
 		content := random(seed, 1000)
@@ -68,7 +68,7 @@ func TestRecallOfLostShards(t *testing.T) {
 	if err := b.store.Delete(t.Context(), names.ShardKey(shards[1])); err != nil {
 		t.Fatal(err)
 	}
-	second := openBench(t, b.store, upload.Options{})
+	second := openFixture(t, b.store, upload.Options{})
 	if err := second.Recall(t.Context(), "me"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestRecallOfLostShards(t *testing.T) {
 	if err := origintest.Replace(b.store, names.ShardKey(shards[2]), []byte("other bytes")); err != nil {
 		t.Fatal(err)
 	}
-	third := openBench(t, b.store, upload.Options{})
+	third := openFixture(t, b.store, upload.Options{})
 	for range 2 {
 		if err := third.Recall(t.Context(), "me"); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("a corrupt shard: %v", err)

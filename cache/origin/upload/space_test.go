@@ -23,7 +23,7 @@ func TestUsedBytes(t *testing.T) {
 	}
 	for name, s := range map[string]origin.WriteStore{"memory": origintest.Memory(), "folder": folder} {
 		t.Run(name, func(t *testing.T) {
-			b := openBench(t, s, upload.Options{Quota: 1 << 30})
+			b := openFixture(t, s, upload.Options{Quota: 1 << 30})
 			p := pack(t, random(1, 300_000), random(2, 100_000))
 			k := names.XorbKey(p.in.Xorb)
 			cut := func() {
@@ -81,7 +81,7 @@ func storedBytes(t *testing.T, s origin.Store) (n int64) {
 // A xorb that was deleted and is packed again, with other schemes, is read by its new places.
 func TestPackAgain(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	floats := func(first int) (content []byte) {
 		for i := range 100_000 {
 			content = binary.LittleEndian.AppendUint32(content, math.Float32bits(float32(math.Sin(float64(first+i)/1000))))

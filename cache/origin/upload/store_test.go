@@ -45,8 +45,8 @@ func (l *leases) Protect(ctx context.Context, keys ...names.Key) (missing []name
 	return missing, nil
 }
 
-// A bench is an upload Store over a store in memory.
-type bench struct {
+// A fixture is an upload Store over a store in memory.
+type fixture struct {
 	*upload.Store
 	t      testing.TB
 	store  origin.WriteStore
@@ -55,14 +55,14 @@ type bench struct {
 
 var testKey = [32]byte{1, 2, 3}
 
-func newBench(t testing.TB, o upload.Options) *bench {
+func newFixture(t testing.TB, o upload.Options) *fixture {
 	t.Helper()
-	return openBench(t, origintest.Memory(), o)
+	return openFixture(t, origintest.Memory(), o)
 }
 
-func openBench(t testing.TB, s origin.WriteStore, o upload.Options) *bench {
+func openFixture(t testing.TB, s origin.WriteStore, o upload.Options) *fixture {
 	t.Helper()
-	b := &bench{t: t, store: s, leases: &leases{store: s, keys: map[names.Key]bool{}}}
+	b := &fixture{t: t, store: s, leases: &leases{store: s, keys: map[names.Key]bool{}}}
 	o.Source, o.Leases, o.Key = objects.New(s, objects.Options{}).(upload.Source), b.leases, testKey
 	var err error
 	if b.Store, err = upload.Open(t.Context(), s, o); err != nil {
@@ -86,8 +86,8 @@ func random(seed uint64, n int) []byte {
 	return b
 }
 
-// A parcel is what a client sends for some files: one xorb and a shard.
-type parcel struct {
+// A clientUpload is what a client sends for some files: one xorb and a shard.
+type clientUpload struct {
 	in    *xorb.Info
 	body  []byte // of the xorb
 	list  *shard.XorbInfo
@@ -95,11 +95,11 @@ type parcel struct {
 }
 
 // pack chunks files into one xorb.
-func pack(t testing.TB, contents ...[]byte) *parcel {
+func pack(t testing.TB, contents ...[]byte) *clientUpload {
 	t.Helper()
 	var body bytes.Buffer
 	w := xorb.NewWriter(&body)
-	p := &parcel{list: &shard.XorbInfo{}}
+	p := &clientUpload{list: &shard.XorbInfo{}}
 	for _, c := range contents {
 		f := &shard.FileInfo{SHA256: sha256.Sum256(c), Metadata: true}
 		var leaves []merkle.Leaf
@@ -135,8 +135,8 @@ func pack(t testing.TB, contents ...[]byte) *parcel {
 	return p
 }
 
-// shard returns the shard of a parcel in the form of a client.
-func (p *parcel) shard(t testing.TB) []byte {
+// shard returns the shard of an upload in the form of a client.
+func (p *clientUpload) shard(t testing.TB) []byte {
 	t.Helper()
 	var w shard.Writer
 	if p.in != nil {
@@ -152,7 +152,7 @@ func (p *parcel) shard(t testing.TB) []byte {
 	return b
 }
 
-func (b *bench) putXorb(p *parcel) bool {
+func (b *fixture) putXorb(p *clientUpload) bool {
 	b.t.Helper()
 	inserted, err := b.PutXorb(b.t.Context(), p.in.Xorb, bytes.NewReader(p.body), int64(len(p.body)))
 	if err != nil {
@@ -161,11 +161,11 @@ func (b *bench) putXorb(p *parcel) bool {
 	return inserted
 }
 
-func (b *bench) putShard(sess upload.SessionID, body []byte) ([]upload.Content, error) {
+func (b *fixture) putShard(sess upload.SessionID, body []byte) ([]upload.Content, error) {
 	return b.PutShard(b.t.Context(), sess, bytes.NewReader(body), int64(len(body)), nil)
 }
 
-func (b *bench) put(sess upload.SessionID, p *parcel) []upload.Content {
+func (b *fixture) put(sess upload.SessionID, p *clientUpload) []upload.Content {
 	b.t.Helper()
 	if p.in != nil {
 		b.putXorb(p)
@@ -178,7 +178,7 @@ func (b *bench) put(sess upload.SessionID, p *parcel) []upload.Content {
 }
 
 // read returns the content of a stored file, through its shard.
-func (b *bench) read(c upload.Content) []byte {
+func (b *fixture) read(c upload.Content) []byte {
 	b.t.Helper()
 	if c.ID.File.IsZero() {
 		return nil
@@ -225,7 +225,7 @@ func objectsOf(t testing.TB, s origin.Store) (xorbs, shards int) {
 // TestUpload uploads files as a client does, and reads them.
 func TestUpload(t *testing.T) {
 	contents := [][]byte{random(1, 700_000), {}, bytes.Repeat([]byte("constant"), 60_000), []byte("x")}
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	p := pack(t, contents...)
 	if !b.putXorb(p) {
 		t.Error("the first upload was not inserted")
@@ -262,7 +262,7 @@ func TestUpload(t *testing.T) {
 }
 
 // damage flips a bit of a stored xorb.
-func damage(t testing.TB, b *bench, p *parcel) {
+func damage(t testing.TB, b *fixture, p *clientUpload) {
 	t.Helper()
 	k := names.XorbKey(p.in.Xorb)
 	value := origintest.Get(t, b.store, k)
@@ -274,7 +274,7 @@ func damage(t testing.TB, b *bench, p *parcel) {
 
 // TestReplaceDamaged replaces a damaged xorb by the upload of a client.
 func TestReplaceDamaged(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	p := pack(t, random(1, 300_000))
 	b.putXorb(p)
 	damage(t, b, p)
@@ -288,7 +288,7 @@ func TestReplaceDamaged(t *testing.T) {
 
 // TestDedup locates chunks by a keyed answer.
 func TestDedup(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	p := pack(t, random(1, 900_000))
 	chunk := p.in.Chunks[3]
 	if _, err := b.Dedup(t.Context(), chunk); !errors.Is(err, origin.ErrNotFound) {
@@ -325,7 +325,7 @@ func TestDedup(t *testing.T) {
 
 // TestLeaseError names the files whose data was deleted before the commit.
 func TestLeaseError(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	good, bad := b.put("me", pack(t, random(1, 200_000))), b.put("me", pack(t, random(2, 200_000), random(3, 100)))
 	if err := b.store.Delete(t.Context(), names.XorbKey(pack(t, random(2, 200_000), random(3, 100)).in.Xorb)); err != nil {
 		t.Fatal(err)
@@ -335,7 +335,7 @@ func TestLeaseError(t *testing.T) {
 	if !errors.As(err, &lost) || !slices.Equal(lost.Files, bad) {
 		t.Errorf("%v, want %v", err, bad)
 	}
-	fresh := openBench(t, b.store, upload.Options{}) // reads the shards again
+	fresh := openFixture(t, b.store, upload.Options{}) // reads the shards again
 	if err := fresh.Commit(t.Context(), slices.Concat(good, bad), fresh.leases); !errors.As(err, &lost) || !slices.Equal(lost.Files, bad) {
 		t.Errorf("%v, want %v", err, bad)
 	}
@@ -343,7 +343,7 @@ func TestLeaseError(t *testing.T) {
 
 // TestPutContents packs files on the server.
 func TestPutContents(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	contents := [][]byte{random(1, 300_000), {}, []byte("small"), random(1, 300_000)}
 	files, err := b.PutContents(t.Context(), "me", bytes.NewReader(contents[0]), bytes.NewReader(contents[1]),
 		bytes.NewReader(contents[2]), bytes.NewReader(contents[3]))
@@ -362,7 +362,7 @@ func TestPutContents(t *testing.T) {
 	if _, err := b.PutContent(t.Context(), "me", bytes.NewReader(contents[0]), -1, 1000); !errors.Is(err, upload.ErrTooLarge) {
 		t.Errorf("too large: %v", err)
 	}
-	small := newBench(t, upload.Options{Scratch: 1000})
+	small := newFixture(t, upload.Options{Scratch: 1000})
 	for _, length := range []int64{-1, 1001} { // would never fit, so a client should not try again
 		if _, err := small.PutContent(t.Context(), "me", bytes.NewReader(contents[0]), length, small.MaxContent()+1); !errors.Is(err, upload.ErrTooLarge) {
 			t.Errorf("beyond the scratch space: %v", err)
@@ -373,9 +373,9 @@ func TestPutContents(t *testing.T) {
 	}
 }
 
-// TestConcurrent uploads many parcels at once, beside queries.
+// TestConcurrent sends many uploads at once, beside queries.
 func TestConcurrent(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	common := random(100, 150_000)
 	var all sync.WaitGroup
 	for i := range uint64(8) {
@@ -409,8 +409,8 @@ func TestConcurrent(t *testing.T) {
 
 // TestRefresh finds the chunks of other writers, and no chunks that a sweep has deleted.
 func TestRefresh(t *testing.T) {
-	b := newBench(t, upload.Options{})
-	other := openBench(t, b.store, upload.Options{})
+	b := newFixture(t, upload.Options{})
+	other := openFixture(t, b.store, upload.Options{})
 	p := pack(t, random(1, 300_000))
 	files := other.put("me", p)
 	find := func(want error) {
@@ -438,7 +438,7 @@ var largeFile = flag.Int("large-file", 256<<20, "bytes of the file of TestLargeF
 // A shard of a large file, whose terms all name one xorb, is checked beside reports of progress. The
 // SHA-256 is that of all bytes.
 func TestLargeFile(t *testing.T) {
-	b := newBench(t, upload.Options{})
+	b := newFixture(t, upload.Options{})
 	content := random(9, 60<<20)
 	p := pack(t, content)
 	one := *p.files[0]

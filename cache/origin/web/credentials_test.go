@@ -233,7 +233,7 @@ func TestO03_ReadWhole(t *testing.T) {
 	g.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cut {
 			cut = false
-			w = &cutting{w, 1 << 20}
+			w = &cuttingWriter{w, 1 << 20}
 			token.Store("Bearer new")
 			g.token.Store("Bearer new")
 		}

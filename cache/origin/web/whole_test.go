@@ -31,7 +31,7 @@ func TestReadWhole(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requested = append(requested, r.Header.Get("Range"))
 				if tt.cut > 0 && len(requested) == 1 {
-					w = &cutting{w, tt.cut}
+					w = &cuttingWriter{w, tt.cut}
 				}
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 			}))
@@ -81,13 +81,13 @@ func TestO11_ReadWholeLittle(t *testing.T) {
 	}
 }
 
-// A cutting writer ends the connection after some bytes.
-type cutting struct {
+// A cuttingWriter ends the connection after some bytes.
+type cuttingWriter struct {
 	http.ResponseWriter
 	left int64
 }
 
-func (w *cutting) Write(p []byte) (int, error) {
+func (w *cuttingWriter) Write(p []byte) (int, error) {
 	n := min(int64(len(p)), w.left)
 	_, err := w.ResponseWriter.Write(p[:n])
 	if w.left -= n; w.left == 0 {

@@ -17,26 +17,26 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
-// A hooked store calls a function before one change of a key with some prefix.
-type hooked struct {
+// A hookedStore calls a function before one change of a key with some prefix.
+type hookedStore struct {
 	origin.WriteStore
 	prefix string
 	before func()
 	once   sync.Once // for before
 }
 
-func (h *hooked) run(k names.Key) {
+func (h *hookedStore) run(k names.Key) {
 	if len(k) > len(h.prefix) && string(k[:len(h.prefix)]) == h.prefix {
 		h.once.Do(h.before)
 	}
 }
 
-func (h *hooked) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
+func (h *hookedStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (origin.Tag, error) {
 	h.run(k)
 	return h.WriteStore.PutIfAbsent(ctx, k, value)
 }
 
-func (h *hooked) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
+func (h *hookedStore) PutIfMatch(ctx context.Context, k names.Key, value []byte, tag origin.Tag) (origin.Tag, error) {
 	h.run(k)
 	return h.WriteStore.PutIfMatch(ctx, k, value, tag)
 }
@@ -46,28 +46,28 @@ func TestBeside(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	for _, prefix := range []string{names.XorbPrefix, names.ShardPrefix, names.PagePrefix, names.VersionPrefix, names.RefPrefix, names.SnapshotPrefix} {
-		for name, change := range map[string]func(s *shop) error{
-			"publish": func(s *shop) error {
+		for name, change := range map[string]func(s *fixture) error{
+			"publish": func(s *fixture) error {
 				tree := changing(12, 3000, 12) // as the newest version, and one file more
 				tree["late"] = noise(99, 3000)
 				_, _, err := publish(s.writer(s.store), s.store, "m", tree)
 				return err
 			},
-			"new symbol": func(s *shop) error {
+			"new symbol": func(s *fixture) error {
 				_, _, err := publish(s.writer(s.store), s.store, "new", changing(12, 3000, 9))
 				return err
 			},
-			"delete": func(s *shop) error { return s.writer(s.store).Delete(ctx, "m", 3) },
-			"snapshot": func(s *shop) error {
+			"delete": func(s *fixture) error { return s.writer(s.store).Delete(ctx, "m", 3) },
+			"snapshot": func(s *fixture) error {
 				_, err := s.writer(s.store).Snapshot(ctx, "late", "", map[string]names.AsOf{"m": {}}, true)
 				return err
 			},
 		} {
 			t.Run(name+" before "+prefix, func(t *testing.T) {
-				s := newShop(t)
+				s := newFixture(t)
 				s.fill()
 				var want map[string]string
-				h := &hooked{WriteStore: s.store, prefix: prefix}
+				h := &hookedStore{WriteStore: s.store, prefix: prefix}
 				h.before = func() {
 					if err := change(s); err != nil {
 						t.Error(err)
@@ -92,10 +92,10 @@ func TestBeside(t *testing.T) {
 // A publish that began before a repack and ends after it.
 func TestPublishAround(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	s.fill()
 	want := view(t, s.store)
-	h := &hooked{WriteStore: s.store, prefix: names.VersionPrefix}
+	h := &hookedStore{WriteStore: s.store, prefix: names.VersionPrefix}
 	h.before = func() { s.repack(eager) }
 	tree := changing(12, 3000, 12)
 	tree["late"] = noise(99, 3000)
@@ -116,7 +116,7 @@ func TestPublishAround(t *testing.T) {
 // objects are gone. The same holds for a snapshot of a deleted version.
 func TestOldTree(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	s.fill()
 	s.publish("alone", files{"a": noise(41, 20_000), "b": noise(42, 20_000)}) // a tree that only a snapshot has
 	s.publish("alone", files{"b": noise(42, 20_000)})
@@ -162,8 +162,8 @@ func TestOldTree(t *testing.T) {
 // its deletions meanwhile, the repack keeps the xorb.
 func TestReuseBesideSweep(t *testing.T) {
 	t.Parallel()
-	killed := func() *shop {
-		s := newShop(t)
+	killed := func() *fixture {
+		s := newFixture(t)
 		s.fill()
 		f := origintest.WithFaults(s.store)
 		f.Before = func(_ context.Context, c origintest.Call) error {
@@ -187,7 +187,7 @@ func TestReuseBesideSweep(t *testing.T) {
 
 	s := killed()
 	want := view(t, s.store)
-	r, err := s.repackOver(&hooked{WriteStore: s.store, prefix: names.ShardPrefix, before: func() { s.sweepNow() }}, eager)
+	r, err := s.repackOver(&hookedStore{WriteStore: s.store, prefix: names.ShardPrefix, before: func() { s.sweepNow() }}, eager)
 	reuses(r)
 	if err != nil && !errors.Is(err, writer.ErrSwept) {
 		t.Error(err)
@@ -204,7 +204,7 @@ func TestReuseBesideSweep(t *testing.T) {
 // With a symbol, only its data is replaced. Another symbol that shares some of it moves, too.
 func TestSymbol(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	s.fill()
 	want := view(t, s.store)
 	o := eager
@@ -222,7 +222,7 @@ func TestSymbol(t *testing.T) {
 // A damaged xorb stays, with the rest of the plan done.
 func TestDamagedXorb(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	s.fill()
 	r := s.repack(repack.Options{MaxUnused: 0.05, DryRun: true})
 	var bad names.Key
@@ -259,7 +259,7 @@ func TestDamagedXorb(t *testing.T) {
 // The least memory is enough for a small store. Less is refused with a sentence.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	s.fill()
 	o := eager
 	if _, err := sweep.Survey(context.Background(), s.store, origin.Pages(s.store), 1, nil); !errors.Is(err, sweep.ErrMemory) {

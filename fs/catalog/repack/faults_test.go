@@ -19,7 +19,7 @@ import (
 
 // fill makes a store with work for a repack: two symbols that share files, deleted versions, and
 // a snapshot of one of them.
-func (s *shop) fill() {
+func (s *fixture) fill() {
 	s.t.Helper()
 	shared := noise(77, 30_000)
 	for v := range 5 {
@@ -47,10 +47,10 @@ var eager = repack.Options{MaxUnused: 0.05}
 // one completes. The next sweeps leave what a sweep after an undisturbed repack leaves.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	first := newShop(t)
+	first := newFixture(t)
 	first.fill()
 	want := view(t, first.store)
-	smooth := shopAt(t, first.time())
+	smooth := fixtureAt(t, first.time())
 	smooth.store = copyAt(t, first)
 	smooth.repack(eager)
 	smooth.sweep()
@@ -62,7 +62,7 @@ func TestKilled(t *testing.T) {
 		least[prefix] = sizes(t, smooth.store, prefix).Objects
 	}
 	for n, alive := 1, true; alive; n++ {
-		s := shopAt(t, first.time())
+		s := fixtureAt(t, first.time())
 		s.store = copyAt(t, s, first.store)
 		f := origintest.WithFaults(s.store)
 		f.CrashAt, f.Applied = n, n%2 == 0
@@ -93,8 +93,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// copyAt returns a copy of a store on the clock of a shop, older than the time of grace.
-func copyAt(t *testing.T, s *shop, of ...origin.Store) origin.WriteStore {
+// copyAt returns a copy of a store on the clock of a fixture, older than the time of grace.
+func copyAt(t *testing.T, s *fixture, of ...origin.Store) origin.WriteStore {
 	t.Helper()
 	from := origin.Store(s.store)
 	if len(of) > 0 {
@@ -128,7 +128,7 @@ func TestKilledFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		origintest.Close(t, d)
-		s := shopAt(t, time.Now())
+		s := fixtureAt(t, time.Now())
 		s.store = d
 		s.fill()
 		want := view(t, d)
@@ -151,11 +151,11 @@ func TestKilledFolder(t *testing.T) {
 // Lost answers of the store do not harm.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	first := newShop(t)
+	first := newFixture(t)
 	first.fill()
 	want := view(t, first.store)
 	for seed := range uint64(20) {
-		s := shopAt(t, first.time())
+		s := fixtureAt(t, first.time())
 		s.store = copyAt(t, s, first.store)
 		f := origintest.WithFaults(s.store)
 		f.Lost, f.Vanished, f.Refused, f.Seed = 0.2, 0.05, 0.05, seed
@@ -179,7 +179,7 @@ func (f fullStore) PutIfAbsent(ctx context.Context, k names.Key, value []byte) (
 // The error of a full store names the xorb that has no space, and no shard that is read.
 func TestFullStore(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	large := files{} // more than a xorb holds, so that one is full in the middle of a shard
 	for i := range 37 {
 		large[fmt.Sprintf("%02d", i)] = noise(i, 2<<20)

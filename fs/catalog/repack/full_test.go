@@ -17,12 +17,12 @@ func TestFullPruned(t *testing.T) {
 	if !*full {
 		t.Skip("without -full")
 	}
-	s := newShop(t)
+	s := newFixture(t)
 	const count, size, versions = 400, 256 << 10, 31
 	for v := range versions {
 		s.publish("m", changing(count, size, v))
 	}
-	fresh := newShop(t)
+	fresh := newFixture(t)
 	fresh.publish("m", changing(count, size, versions-1))
 	if _, err := s.writer(s.store).Prune(context.Background(), "m", writer.KeepRule{Last: 1}, false); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestFullSmall(t *testing.T) {
 	if !*full {
 		t.Skip("without -full")
 	}
-	s := newShop(t)
+	s := newFixture(t)
 	d := s.store
 	tree := files{}
 	for v := range 2000 {

@@ -18,7 +18,7 @@ import (
 func TestMovedTree(t *testing.T) {
 	t.Parallel()
 	for _, pinned := range []bool{false, true} {
-		s := newShop(t)
+		s := newFixture(t)
 		s.publish("m", changing(80, 3000, 0))
 		row := s.publish("m", changing(40, 3000, 0))
 		if err := s.writer(s.store).Delete(t.Context(), "m", 0); err != nil {
@@ -79,7 +79,7 @@ func entriesOf(t *testing.T, tree catalog.Tree, change func()) (all []page.Entry
 // A lost page is an error. A tree with a lost page is not searched again and again.
 func TestLostTree(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	row := s.publish("m", changing(40, 3000, 0))
 	counted := &getCounter{WriteStore: s.store}
 	c, err := catalog.Open(t.Context(), counted, origin.Pages(s.store))

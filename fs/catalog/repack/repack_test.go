@@ -12,12 +12,12 @@ import (
 // A store that lost most of its versions is as small as a fresh one after repack and sweep.
 func TestPrunedStore(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	const count, size, versions = 60, 40_000, 12
 	for v := range versions {
 		s.publish("m", changing(count, size, v))
 	}
-	fresh := newShop(t)
+	fresh := newFixture(t)
 	fresh.publish("m", changing(count, size, versions-1))
 	if _, err := s.writer(s.store).Prune(context.Background(), "m", writer.KeepRule{Last: 1}, false); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestPrunedStore(t *testing.T) {
 // Many small publishes end in few objects, and all versions stay.
 func TestSmallPublishes(t *testing.T) {
 	t.Parallel()
-	s := newShop(t)
+	s := newFixture(t)
 	tree := files{}
 	const versions = 40
 	for v := range versions {

@@ -40,8 +40,8 @@ func (m *memory) Remember(id, symbol string, s Shown, _ bool) {
 	m.shown[id+symbol] = s
 }
 
-// A stage is a store with a writer, and a reader that wants signatures.
-type stage struct {
+// A fixture is a store with a writer, and a reader that wants signatures.
+type fixture struct {
 	t      *testing.T
 	store  origin.WriteStore
 	writer *writer.Writer
@@ -51,9 +51,9 @@ type stage struct {
 	accept bool
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{t: t, store: origintest.Memory(), memory: &memory{shown: map[string]Shown{}}}
+	s := &fixture{t: t, store: origintest.Memory(), memory: &memory{shown: map[string]Shown{}}}
 	s.key, _ = key(t, "ed25519")
 	settings := names.DefaultSettings("", time.Time{})
 	settings.Block = 4
@@ -65,7 +65,7 @@ func newStage(t *testing.T) *stage {
 }
 
 // publish publishes a tree with one file, with or without a signature.
-func (s *stage) publish(symbol, file string, key *Key) names.Row {
+func (s *fixture) publish(symbol, file string, key *Key) names.Row {
 	s.t.Helper()
 	o := writer.PublishOptions{}
 	if key != nil {
@@ -86,9 +86,9 @@ func (s *stage) publish(symbol, file string, key *Key) names.Row {
 }
 
 // reader returns a catalog that accepts the key of the stage.
-func (s *stage) reader() *Catalog { return s.readerOf(s.store) }
+func (s *fixture) reader() *Catalog { return s.readerOf(s.store) }
 
-func (s *stage) readerOf(store origin.Store) *Catalog {
+func (s *fixture) readerOf(store origin.Store) *Catalog {
 	s.t.Helper()
 	_, line := key(s.t, "ed25519")
 	c, err := catalog.Open(s.t.Context(), store, origin.Pages(store))
@@ -102,7 +102,7 @@ func (s *stage) readerOf(store origin.Store) *Catalog {
 }
 
 // wants compares the result of a word behind @: a number, or a part of an error.
-func (s *stage) wants(c *Catalog, symbol, word, want string) {
+func (s *fixture) wants(c *Catalog, symbol, word, want string) {
 	s.t.Helper()
 	at, err := names.ParseAsOf(word)
 	if err != nil {
@@ -212,7 +212,7 @@ func TestForeignRows(t *testing.T) {
 	row := s.publish("a", "f", s.key)
 	foreign := func(context.Context, string, string, names.Row) (string, error) { return row.Sig, nil }
 	const altered = "its signature is for another text"
-	publishAs := func(s *stage, symbol string) {
+	publishAs := func(s *fixture, symbol string) {
 		session, err := s.writer.Begin(t.Context(), symbol, writer.PublishOptions{Sign: foreign})
 		if err == nil {
 			_, err = session.Republish(t.Context(), row)

@@ -18,7 +18,7 @@ import (
 
 // found runs a Check and returns its findings, a line each. A line has missing or damaged, the
 // kind of object, and the version that needs it.
-func (c *calm) found(data bool) []string {
+func (c *fixture) found(data bool) []string {
 	c.t.Helper()
 	var found []string
 	var missing, damaged int64
@@ -56,8 +56,8 @@ func (c *calm) found(data bool) []string {
 
 // historyOf returns a store with a symbol "a" of eight versions, of which 1 was deleted. It
 // also has a snapshot of the symbol "b", and a symbol list.
-func historyOf(t *testing.T) *calm {
-	c := newCalm(t)
+func historyOf(t *testing.T) *fixture {
+	c := newFixture(t)
 	for i := range 8 {
 		c.now = c.now.Add(time.Second)
 		c.publish("a", tree(numbers(10*i, 10*i+12)...))
@@ -74,8 +74,8 @@ func historyOf(t *testing.T) *calm {
 }
 
 func TestCheck(t *testing.T) {
-	rootKey := func(c *calm) names.Key { return names.PageKey(c.latest("a").Root) }
-	leafKey := func(c *calm) names.Key { // the last one
+	rootKey := func(c *fixture) names.Key { return names.PageKey(c.latest("a").Root) }
+	leafKey := func(c *fixture) names.Key { // the last one
 		h := c.latest("a").Root
 		for {
 			p, err := page.DecodeAs(h, origintest.Get(c.t, c.store, names.PageKey(h)))
@@ -89,18 +89,18 @@ func TestCheck(t *testing.T) {
 			h = l.Page
 		}
 	}
-	shardKey := func(c *calm) names.Key { return names.ShardKey(c.shardOf("a")) }
+	shardKey := func(c *fixture) names.Key { return names.ShardKey(c.shardOf("a")) }
 	const last = "dir2/name 011"
 	tests := []struct {
 		name   string
-		damage func(c *calm)
+		damage func(c *fixture)
 		want   []string
 	}{
-		{"nothing", func(*calm) {}, nil},
-		{"page damaged", func(c *calm) { c.flip(leafKey(c)) }, []string{"damaged index page of a@7 " + last}},
-		{"page missing", func(c *calm) { c.remove(leafKey(c)) }, []string{"missing index page of a@7 " + last}},
-		{"root page missing", func(c *calm) { c.remove(rootKey(c)) }, []string{"missing index page of a@7"}},
-		{"page not where its link says", func(c *calm) {
+		{"nothing", func(*fixture) {}, nil},
+		{"page damaged", func(c *fixture) { c.flip(leafKey(c)) }, []string{"damaged index page of a@7 " + last}},
+		{"page missing", func(c *fixture) { c.remove(leafKey(c)) }, []string{"missing index page of a@7 " + last}},
+		{"root page missing", func(c *fixture) { c.remove(rootKey(c)) }, []string{"missing index page of a@7"}},
+		{"page not where its link says", func(c *fixture) {
 			root, leaf := origintest.Get(c.t, c.store, rootKey(c)), leafKey(c)
 			p, _ := page.Decode(root)
 			l, _ := p.Link(0)
@@ -115,33 +115,33 @@ func TestCheck(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}, []string{"damaged index page of c@0", "damaged symbol list of c@0"}},
-		{"reference damaged", func(c *calm) { c.flip(names.RefKey("a")) }, []string{"damaged reference of a@0"}},
-		{"reference of another symbol", func(c *calm) {
+		{"reference damaged", func(c *fixture) { c.flip(names.RefKey("a")) }, []string{"damaged reference of a@0"}},
+		{"reference of another symbol", func(c *fixture) {
 			c.replace(names.RefKey("c"), origintest.Get(c.t, c.store, names.RefKey("a")))
 		}, []string{"damaged reference of c@0"}},
-		{"reference with another newest version", func(c *calm) {
+		{"reference with another newest version", func(c *fixture) {
 			ref := c.ref("a")
 			row := *ref.Latest
 			row.Number--
 			ref.Latest = &row
 			c.put(names.RefKey("a"), &ref)
 		}, []string{"damaged reference of a@0", "damaged version of a@6"}},
-		{"reference lost", func(c *calm) { c.remove(names.RefKey("a")) }, []string{"missing reference of a@0"}},
-		{"reference of a symbol with one change lost", func(c *calm) { c.remove(names.RefKey("b")) }, []string{"missing reference of b@0"}},
-		{"newest element missing", func(c *calm) { c.remove(c.head("a")) }, []string{"missing version of a@0"}},
-		{"newest element damaged", func(c *calm) { c.flip(c.head("a")) }, []string{"damaged version of a@0"}},
-		{"older element missing", func(c *calm) { c.remove(c.keys(names.VersionsPrefix("a"))[2]) }, []string{"missing version of a@0"}},
-		{"row with other counts", func(c *calm) {
+		{"reference lost", func(c *fixture) { c.remove(names.RefKey("a")) }, []string{"missing reference of a@0"}},
+		{"reference of a symbol with one change lost", func(c *fixture) { c.remove(names.RefKey("b")) }, []string{"missing reference of b@0"}},
+		{"newest element missing", func(c *fixture) { c.remove(c.head("a")) }, []string{"missing version of a@0"}},
+		{"newest element damaged", func(c *fixture) { c.flip(c.head("a")) }, []string{"damaged version of a@0"}},
+		{"older element missing", func(c *fixture) { c.remove(c.keys(names.VersionsPrefix("a"))[2]) }, []string{"missing version of a@0"}},
+		{"row with other counts", func(c *fixture) {
 			row := c.latest("b")
 			row.Bytes++
 			c.forgeRow("c", row)
 		}, []string{"damaged reference of c@0", "damaged symbol list of c@0"}},
-		{"row with another identity", func(c *calm) {
+		{"row with another identity", func(c *fixture) {
 			row := c.latest("b")
 			row.Identity[0] ^= 1
 			c.forgeRow("c", row)
 		}, []string{"damaged reference of c@0", "damaged symbol list of c@0"}},
-		{"link with another identity", func(c *calm) {
+		{"link with another identity", func(c *fixture) {
 			p, _ := page.Decode(origintest.Get(c.t, c.store, rootKey(c)))
 			l, _ := p.Link(0)
 			c.now = c.now.Add(time.Second)
@@ -155,20 +155,20 @@ func TestCheck(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}, []string{"damaged index page of c@0", "damaged symbol list of c@0"}},
-		{"shard damaged", func(c *calm) { c.flip(shardKey(c)) }, []string{"damaged shard of a@7"}},
-		{"shard missing", func(c *calm) { c.remove(shardKey(c)) }, []string{"missing shard of a@7"}},
-		{"xorb missing", func(c *calm) {
+		{"shard damaged", func(c *fixture) { c.flip(shardKey(c)) }, []string{"damaged shard of a@7"}},
+		{"shard missing", func(c *fixture) { c.remove(shardKey(c)) }, []string{"missing shard of a@7"}},
+		{"xorb missing", func(c *fixture) {
 			for _, k := range c.keys(names.XorbPrefix)[1:] {
 				c.remove(k)
 			}
 		}, nil},
-		{"xorb damaged", func(c *calm) { c.flip(c.keys(names.XorbPrefix)[0]) }, nil},
-		{"another xorb under the key", func(c *calm) {
+		{"xorb damaged", func(c *fixture) { c.flip(c.keys(names.XorbPrefix)[0]) }, nil},
+		{"another xorb under the key", func(c *fixture) {
 			k := c.keys(names.XorbPrefix)
 			c.replace(k[0], origintest.Get(c.t, c.store, k[1]))
 		}, nil},
-		{"snapshot damaged", func(c *calm) { c.flip(names.SnapshotKey("snap")) }, []string{"damaged snapshot"}},
-		{"tree of a snapshot missing", func(c *calm) {
+		{"snapshot damaged", func(c *fixture) { c.flip(names.SnapshotKey("snap")) }, []string{"damaged snapshot"}},
+		{"tree of a snapshot missing", func(c *fixture) {
 			var snap names.Snapshot
 			c.decode(names.SnapshotKey("snap"), &snap)
 			row := snap.Rows["b"]
@@ -176,10 +176,10 @@ func TestCheck(t *testing.T) {
 			snap.Rows["b"] = row
 			c.put(names.SnapshotKey("snap"), &snap)
 		}, []string{"missing index page of b@0"}},
-		{"settings damaged", func(c *calm) { c.flip(names.SettingsKey()) }, []string{"damaged settings"}},
-		{"symbol list damaged", func(c *calm) { c.flip(c.keys(names.SymbolPrefix)[0]) }, []string{"damaged symbol list"}},
-		{"sweep damaged", func(c *calm) { c.replace(names.SweepKey(), []byte("{}\n")) }, []string{"damaged sweep"}},
-		{"list of a sweep missing", func(c *calm) {
+		{"settings damaged", func(c *fixture) { c.flip(names.SettingsKey()) }, []string{"damaged settings"}},
+		{"symbol list damaged", func(c *fixture) { c.flip(c.keys(names.SymbolPrefix)[0]) }, []string{"damaged symbol list"}},
+		{"sweep damaged", func(c *fixture) { c.replace(names.SweepKey(), []byte("{}\n")) }, []string{"damaged sweep"}},
+		{"list of a sweep missing", func(c *fixture) {
 			list, _ := names.EncodeSweepList(nil)
 			c.put(names.SweepKey(), &names.Sweep{ID: "00112233445566778899aabbccddeeff", List: names.SweepListKey(list), Started: c.now})
 		}, []string{"missing sweep list"}},
@@ -233,7 +233,7 @@ func TestCheckEntries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCalm(t)
+			c := newFixture(t)
 			e := page.Entry{Path: "x", Mode: 0o644, Size: int64(len(content(3))), ID: c.ids(0)[3]}
 			tt.change(&e)
 			c.forge("c", func(yield func(page.Entry, error) bool) {
@@ -253,7 +253,7 @@ func TestCheckFolders(t *testing.T) {
 	for i := range 120 {
 		files[fmt.Sprintf("d%02d/e/name %03d", i/4, i)] = 1
 	}
-	all := func(c *calm, leave func(page.Entry) bool) func(yield func(page.Entry, error) bool) {
+	all := func(c *fixture, leave func(page.Entry) bool) func(yield func(page.Entry, error) bool) {
 		return func(yield func(page.Entry, error) bool) {
 			for e, err := range entries(files, c.ids(0)) {
 				if !leave(e) && !yield(e, err) {
@@ -274,7 +274,7 @@ func TestCheckFolders(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := newCalm(t)
+			c := newFixture(t)
 			c.forge("a", all(c, func(page.Entry) bool { return false }))
 			c.now = c.now.Add(time.Second)
 			second := c.forge("b", all(c, func(e page.Entry) bool { return e.Path == tt.leave }))

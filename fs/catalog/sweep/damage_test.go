@@ -14,7 +14,7 @@ import (
 )
 
 // latest returns the newest live version of a symbol.
-func (c *calm) latest(symbol string) names.Row {
+func (c *fixture) latest(symbol string) names.Row {
 	c.t.Helper()
 	row, err := c.p.Catalog().Latest(context.Background(), symbol)
 	if err != nil {
@@ -24,7 +24,7 @@ func (c *calm) latest(symbol string) names.Row {
 }
 
 // first returns the oldest version of a symbol, deleted or not.
-func (c *calm) first(symbol string) (row names.Row) {
+func (c *fixture) first(symbol string) (row names.Row) {
 	c.t.Helper()
 	for v, err := range c.p.Catalog().History(context.Background(), symbol) {
 		if err != nil {
@@ -38,19 +38,19 @@ func (c *calm) first(symbol string) (row names.Row) {
 }
 
 // head returns the key of the newest change of a symbol.
-func (c *calm) head(symbol string) names.Key {
+func (c *fixture) head(symbol string) names.Key {
 	c.t.Helper()
 	return c.ref(symbol).Head
 }
 
-func (c *calm) ref(symbol string) names.Ref {
+func (c *fixture) ref(symbol string) names.Ref {
 	c.t.Helper()
 	var ref names.Ref
 	c.decode(names.RefKey(symbol), &ref)
 	return ref
 }
 
-func (c *calm) decode(k names.Key, doc names.Document) {
+func (c *fixture) decode(k names.Key, doc names.Document) {
 	c.t.Helper()
 	if err := names.Decode(origintest.Get(c.t, c.store, k), doc); err != nil {
 		c.t.Fatal(err)
@@ -58,7 +58,7 @@ func (c *calm) decode(k names.Key, doc names.Document) {
 }
 
 // entries returns what is in the newest tree of a symbol.
-func (c *calm) entries(symbol string) []page.Entry {
+func (c *fixture) entries(symbol string) []page.Entry {
 	c.t.Helper()
 	var all []page.Entry
 	var walk func(h page.Hash)
@@ -77,7 +77,7 @@ func (c *calm) entries(symbol string) []page.Entry {
 }
 
 // shardOf returns a shard that the newest tree of a symbol needs.
-func (c *calm) shardOf(symbol string) codec.Hash {
+func (c *fixture) shardOf(symbol string) codec.Hash {
 	c.t.Helper()
 	for _, e := range c.entries(symbol) {
 		if !e.ID.Shard.IsZero() {
@@ -90,7 +90,7 @@ func (c *calm) shardOf(symbol string) codec.Hash {
 
 // ids returns the file IDs of the shard without a tree that withGarbage has left. The shard
 // must have the files from ≤ n < from+30.
-func (c *calm) ids(from int) map[int]codec.FileID {
+func (c *fixture) ids(from int) map[int]codec.FileID {
 	c.t.Helper()
 	ids, err := (&packer{sink: origin.Sink(c.store), store: c.store}).put(context.Background(), numbers(from, from+30))
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *calm) ids(from int) map[int]codec.FileID {
 	return ids
 }
 
-func (c *calm) remove(k names.Key) {
+func (c *fixture) remove(k names.Key) {
 	c.t.Helper()
 	if !c.has(k) {
 		c.t.Fatalf("%s is not there", k)
@@ -110,21 +110,21 @@ func (c *calm) remove(k names.Key) {
 }
 
 // flip damages an object in the middle.
-func (c *calm) flip(k names.Key) {
+func (c *fixture) flip(k names.Key) {
 	c.t.Helper()
 	b := origintest.Get(c.t, c.store, k)
 	b[len(b)/2] ^= 1
 	c.replace(k, b)
 }
 
-func (c *calm) replace(k names.Key, b []byte) {
+func (c *fixture) replace(k names.Key, b []byte) {
 	c.t.Helper()
 	if err := origintest.Replace(c.store, k, b); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *calm) put(k names.Key, doc names.Document) {
+func (c *fixture) put(k names.Key, doc names.Document) {
 	c.t.Helper()
 	b, err := names.Encode(doc)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *calm) put(k names.Key, doc names.Document) {
 }
 
 // forge publishes a tree that no publisher would. The symbol is new.
-func (c *calm) forge(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
+func (c *fixture) forge(symbol string, tree iter.Seq2[page.Entry, error]) names.Row {
 	c.t.Helper()
 	b := page.NewBuilder(smallSettings().Page, func(h page.Hash, b []byte) error {
 		c.replace(names.PageKey(h), b)
@@ -155,7 +155,7 @@ func (c *calm) forge(symbol string, tree iter.Seq2[page.Entry, error]) names.Row
 }
 
 // forgeRow makes a symbol with one version.
-func (c *calm) forgeRow(symbol string, row names.Row) {
+func (c *fixture) forgeRow(symbol string, row names.Row) {
 	c.t.Helper()
 	v := &names.Version{Symbol: symbol, Seq: 1, Time: row.Time, TxID: "00112233445566778899aabbccddeeff", Rows: []names.Row{row}}
 	value, err := names.Encode(v)

@@ -32,14 +32,14 @@ func age(t *testing.T, root string, by time.Duration) {
 }
 
 // onDisk returns a store as withGarbage does, in a folder. Its own clock is the real one.
-func onDisk(t *testing.T) (c *calm, root string) {
+func onDisk(t *testing.T) (c *fixture, root string) {
 	root = t.TempDir()
 	s, err := dir.Open(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	origintest.Close(t, s)
-	c = &calm{t: t, now: time.Now()}
+	c = &fixture{t: t, now: time.Now()}
 	c.use(s)
 	c.fill()
 	age(t, root, time.Hour)

@@ -21,8 +21,8 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
-// A calm is a store in which only the test does something, on a clock of its own.
-type calm struct {
+// A fixture is a store in which only the test does something, on a clock of its own.
+type fixture struct {
 	t     testing.TB
 	now   time.Time
 	store origin.WriteStore
@@ -30,13 +30,13 @@ type calm struct {
 	nap   func() // called during a sleep; nil: nothing happens
 }
 
-func newCalm(t testing.TB) *calm {
-	c := &calm{t: t, now: time.Unix(1_700_000_000, 0)}
+func newFixture(t testing.TB) *fixture {
+	c := &fixture{t: t, now: time.Unix(1_700_000_000, 0)}
 	c.use(origintest.MemoryAt(c.clock))
 	return c
 }
 
-func (c *calm) use(s origin.WriteStore) {
+func (c *fixture) use(s origin.WriteStore) {
 	c.t.Helper()
 	p, err := writer.Open(context.Background(), s, origin.Pages(s), writer.Options{
 		Settings: smallSettings(), Clock: c.clock, Sleep: c.sleep,
@@ -47,9 +47,9 @@ func (c *calm) use(s origin.WriteStore) {
 	c.store, c.p = s, p
 }
 
-func (c *calm) clock() time.Time { return c.now }
+func (c *fixture) clock() time.Time { return c.now }
 
-func (c *calm) sleep(_ context.Context, d time.Duration) error {
+func (c *fixture) sleep(_ context.Context, d time.Duration) error {
 	if nap := c.nap; nap != nil {
 		c.nap = nil
 		nap()
@@ -58,7 +58,7 @@ func (c *calm) sleep(_ context.Context, d time.Duration) error {
 	return nil
 }
 
-func (c *calm) publish(symbol string, files map[string]int) names.Row {
+func (c *fixture) publish(symbol string, files map[string]int) names.Row {
 	c.t.Helper()
 	row, err := publish(context.Background(), c.p, c.store, symbol, files, new(dedup.Options))
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *calm) publish(symbol string, files map[string]int) names.Row {
 	return row
 }
 
-func (c *calm) delete(symbol string, numbers ...uint64) {
+func (c *fixture) delete(symbol string, numbers ...uint64) {
 	c.t.Helper()
 	if err := c.p.Delete(context.Background(), symbol, numbers...); err != nil {
 		c.t.Fatal(err)
@@ -75,12 +75,12 @@ func (c *calm) delete(symbol string, numbers ...uint64) {
 }
 
 // sweepOver sweeps with another store than that of the catalog.
-func (c *calm) sweepOver(s origin.WriteStore, o sweep.Options) (sweep.Report, error) {
+func (c *fixture) sweepOver(s origin.WriteStore, o sweep.Options) (sweep.Report, error) {
 	o.Clock, o.Sleep = c.clock, c.sleep
 	return sweep.Sweep(context.Background(), s, origin.Pages(s), o)
 }
 
-func (c *calm) sweep(o sweep.Options) sweep.Report {
+func (c *fixture) sweep(o sweep.Options) sweep.Report {
 	c.t.Helper()
 	r, err := c.sweepOver(c.store, o)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *calm) sweep(o sweep.Options) sweep.Report {
 }
 
 // check fails the test if anything is missing or wrong.
-func (c *calm) check() {
+func (c *fixture) check() {
 	c.t.Helper()
 	for _, lost := range missing(c.store, c.now, 4*time.Minute) {
 		c.t.Errorf("missing: %s", lost)
@@ -104,13 +104,13 @@ func (c *calm) check() {
 	}
 }
 
-func (c *calm) has(k names.Key) bool {
+func (c *fixture) has(k names.Key) bool {
 	_, err := c.store.Size(context.Background(), k)
 	return err == nil
 }
 
 // keys returns the keys of a kind.
-func (c *calm) keys(prefix string) []names.Key {
+func (c *fixture) keys(prefix string) []names.Key {
 	var keys []names.Key
 	for item, err := range c.store.List(context.Background(), prefix, "") {
 		if err != nil {
@@ -149,14 +149,14 @@ func objects(counts map[names.Kind]sweep.Counts) map[string]int64 {
 
 // withGarbage returns a store with two versions of which the older one was deleted an
 // hour ago. It has files that the younger one has not.
-func withGarbage(t testing.TB) *calm {
-	c := newCalm(t)
+func withGarbage(t testing.TB) *fixture {
+	c := newFixture(t)
 	c.fill()
 	c.now = c.now.Add(time.Hour)
 	return c
 }
 
-func (c *calm) fill() {
+func (c *fixture) fill() {
 	c.t.Helper()
 	c.publish("a", tree(numbers(0, 30)...))
 	c.now = c.now.Add(time.Second)
@@ -166,7 +166,7 @@ func (c *calm) fill() {
 }
 
 func TestSweepNothing(t *testing.T) {
-	c := newCalm(t)
+	c := newFixture(t)
 	c.publish("a", tree(numbers(0, 30)...))
 	c.now = c.now.Add(time.Hour)
 	r := c.sweep(sweep.Options{})
@@ -180,7 +180,7 @@ func TestSweepNothing(t *testing.T) {
 }
 
 func TestSweepGarbage(t *testing.T) {
-	c := newCalm(t)
+	c := newFixture(t)
 	c.fill()
 	before := keysOf(t, c.store)
 	if r := c.sweep(sweep.Options{}); len(r.Garbage) != 0 {
@@ -250,7 +250,7 @@ func TestSweepReceipts(t *testing.T) {
 
 // Objects that writers need again during a sweep stay, at whatever time the writers keep them.
 func TestSweepRescue(t *testing.T) {
-	again := func(c *calm) {
+	again := func(c *fixture) {
 		c.publish("c", tree(numbers(0, 30)...)) // the files of a@0
 	}
 	t.Run("while it waits", func(t *testing.T) {
@@ -446,7 +446,7 @@ func TestSweepTwo(t *testing.T) {
 
 // If anything that is needed cannot be read, nothing is deleted.
 func TestSweepUnreadable(t *testing.T) {
-	live := func(c *calm, prefix string) names.Key { // of version 1, which has no other
+	live := func(c *fixture, prefix string) names.Key { // of version 1, which has no other
 		return map[string]names.Key{
 			names.PagePrefix: names.PageKey(c.latest("a").Root), names.ShardPrefix: names.ShardKey(c.shardOf("a")),
 			names.RefPrefix: names.RefKey("a"), names.VersionPrefix: c.head("a"),
@@ -514,13 +514,13 @@ func TestSweepLostRef(t *testing.T) {
 func TestF47_SweepLies(t *testing.T) {
 	tests := []struct {
 		name   string
-		lie    func(c *calm)
+		lie    func(c *fixture)
 		reason string
 	}{
-		{"reference of another symbol", func(c *calm) {
+		{"reference of another symbol", func(c *fixture) {
 			c.replace(names.RefKey("c"), origintest.Get(c.t, c.store, names.RefKey("a")))
 		}, `it is that of "a"`},
-		{"pages without end", func(c *calm) {
+		{"pages without end", func(c *fixture) {
 			row := c.latest("b")
 			last := page.Key("x")
 			for range 100 {
@@ -590,7 +590,7 @@ func TestSweepYoungKeeps(t *testing.T) {
 // One object with a time from the future ages no others, and a local clock that is wrong
 // does not either.
 func TestSweepClocks(t *testing.T) {
-	c := newCalm(t)
+	c := newFixture(t)
 	c.fill()
 	c.now = c.now.Add(100 * time.Hour)
 	future := page.Sum([]byte("future"))

@@ -229,8 +229,8 @@ func (st *stepper) over(s origin.WriteStore) origin.WriteStore {
 	return f
 }
 
-// A duel is one upload and one sweep of a store with a deleted version, which the upload reuses.
-type duel struct {
+// An uploadRace is one upload and one sweep of a store with a deleted version, which the upload reuses.
+type uploadRace struct {
 	t      *testing.T
 	store  origin.WriteStore
 	mu     sync.Mutex
@@ -247,19 +247,19 @@ type duel struct {
 	lost    []string // objects that are required and missing in the end
 }
 
-func (d *duel) now() time.Time {
+func (d *uploadRace) now() time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.clock
 }
 
-func (d *duel) pass(by time.Duration) {
+func (d *uploadRace) pass(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clock = d.clock.Add(by)
 }
 
-func (d *duel) sleep(ctx context.Context, by time.Duration) error {
+func (d *uploadRace) sleep(ctx context.Context, by time.Duration) error {
 	d.pass(by)
 	return ctx.Err()
 }
@@ -267,9 +267,9 @@ func (d *duel) sleep(ctx context.Context, by time.Duration) error {
 var duelFiles = map[string]int{"a": 1, "b/c": 2, "b/d": 3}
 
 // newDuel returns a store with a version that was deleted before the time of grace.
-func newDuel(t *testing.T) *duel {
+func newDuel(t *testing.T) *uploadRace {
 	t.Helper()
-	d := &duel{t: t, clock: time.Unix(1_700_000_000, 0), stopped: make(chan struct{}), resume: make(chan struct{}), ended: make(chan error, 1)}
+	d := &uploadRace{t: t, clock: time.Unix(1_700_000_000, 0), stopped: make(chan struct{}), resume: make(chan struct{}), ended: make(chan error, 1)}
 	d.store = origintest.MemoryAt(d.now)
 	w := d.writer(d.store)
 	for i, files := range []map[string]int{duelFiles, {"other": 9}} {
@@ -284,7 +284,7 @@ func newDuel(t *testing.T) *duel {
 	return d
 }
 
-func (d *duel) writer(s origin.WriteStore) *writer.Writer {
+func (d *uploadRace) writer(s origin.WriteStore) *writer.Writer {
 	d.t.Helper()
 	w, err := writer.Open(d.t.Context(), s, origin.Pages(s), writer.Options{Settings: smallSettings(), Clock: d.now, Sleep: d.sleep})
 	if err != nil {
@@ -294,7 +294,7 @@ func (d *duel) writer(s origin.WriteStore) *writer.Writer {
 }
 
 // begin runs the sweep until it stops or ends.
-func (d *duel) begin() {
+func (d *uploadRace) begin() {
 	if d.started {
 		return
 	}
@@ -322,7 +322,7 @@ func (d *duel) begin() {
 }
 
 // run runs the upload, and the sweep beside it. It returns what the upload returns.
-func (d *duel) run(rest func()) error {
+func (d *uploadRace) run(rest func()) error {
 	d.upload.stop = d.begin
 	s := d.upload.over(d.store)
 	w := d.writer(s)
@@ -343,7 +343,7 @@ func (d *duel) run(rest func()) error {
 }
 
 // check reports what is missing.
-func (d *duel) check() {
+func (d *uploadRace) check() {
 	for _, lost := range d.lost {
 		d.t.Errorf("upload stops at %d, sweep at %d: %s", d.upload.stopAt, d.sweep.stopAt, lost)
 	}

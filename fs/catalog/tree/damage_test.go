@@ -194,16 +194,16 @@ func TestF47HostileTrees(t *testing.T) {
 	}
 }
 
-// An always gives one page for every hash.
-type always struct{ page *page.Page }
+// A singlePage returns one page for every hash.
+type singlePage struct{ page *page.Page }
 
-func (a always) Page(context.Context, page.Hash) (*page.Page, error) { return a.page, nil }
+func (a singlePage) Page(context.Context, page.Hash) (*page.Page, error) { return a.page, nil }
 
 // A Getter that returns wrong pages causes no endless loop.
 func TestF47Loop(t *testing.T) {
 	s := newStore()
 	root := s.build(t, tiny, plain(600, 300)).Page
-	tree, err := Open(t.Context(), always{s.decoded(t)[root]}, page.Root{Page: root})
+	tree, err := Open(t.Context(), singlePage{s.decoded(t)[root]}, page.Root{Page: root})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,43 +22,43 @@ import (
 var steps = []struct {
 	name   string
 	symbol string // that changes
-	do     func(ctx context.Context, d *desk) error
+	do     func(ctx context.Context, d *fixture) error
 }{
-	{"first version", "new", func(_ context.Context, d *desk) error {
+	{"first version", "new", func(_ context.Context, d *fixture) error {
 		_, err := d.replace("new", "a=1 d/ d/b=2")
 		return err
 	}},
-	{"next version", "m", func(_ context.Context, d *desk) error {
+	{"next version", "m", func(_ context.Context, d *fixture) error {
 		_, err := d.replace("m", wideTree(20, "y"))
 		return err
 	}},
-	{"update", "m", func(_ context.Context, d *desk) error {
+	{"update", "m", func(_ context.Context, d *fixture) error {
 		_, err := d.update("m", "-a d/e/f=3")
 		return err
 	}},
-	{"back from the dead", "gone", func(_ context.Context, d *desk) error {
+	{"back from the dead", "gone", func(_ context.Context, d *fixture) error {
 		_, err := d.replace("gone", "a=back")
 		return err
 	}},
-	{"delete some", "m", func(ctx context.Context, d *desk) error { return d.Delete(ctx, "m", 2, 4) }},
-	{"delete all", "m", func(ctx context.Context, d *desk) error { return d.Delete(ctx, "m", 0, 2, 3, 4) }},
-	{"prune", "m", func(ctx context.Context, d *desk) error {
+	{"delete some", "m", func(ctx context.Context, d *fixture) error { return d.Delete(ctx, "m", 2, 4) }},
+	{"delete all", "m", func(ctx context.Context, d *fixture) error { return d.Delete(ctx, "m", 0, 2, 3, 4) }},
+	{"prune", "m", func(ctx context.Context, d *fixture) error {
 		_, err := d.Prune(ctx, "m", KeepRule{Last: 1}, false)
 		return err
 	}},
-	{"snapshot", "m", func(ctx context.Context, d *desk) error {
+	{"snapshot", "m", func(ctx context.Context, d *fixture) error {
 		_, err := d.Snapshot(ctx, "rel", "", map[string]names.AsOf{"m": {}}, true)
 		return err
 	}},
-	{"delete snapshot", "m", func(ctx context.Context, d *desk) error { return d.DeleteSnapshot(ctx, "rel") }},
-	{"compact", "m", func(ctx context.Context, d *desk) error {
+	{"delete snapshot", "m", func(ctx context.Context, d *fixture) error { return d.DeleteSnapshot(ctx, "rel") }},
+	{"compact", "m", func(ctx context.Context, d *fixture) error {
 		_, err := d.compact(ctx, false)
 		return err
 	}},
 }
 
 func prepare(t *testing.T, s origin.WriteStore) {
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	for i := range 5 {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
 	}
@@ -97,10 +97,10 @@ func seeAll(t *testing.T, s origin.Store) string {
 }
 
 // seeStep is all that a reader can see before a step, and after one that nothing disturbs.
-func seeStep(t *testing.T, before origin.WriteStore, do func(context.Context, *desk) error) (was, is string) {
+func seeStep(t *testing.T, before origin.WriteStore, do func(context.Context, *fixture) error) (was, is string) {
 	t.Helper()
 	done := copyStore(t, before)
-	if err := do(t.Context(), sitDown(t, done)); err != nil {
+	if err := do(t.Context(), newFixture(t, done)); err != nil {
 		t.Fatal(err)
 	}
 	return seeAll(t, before), seeAll(t, done)
@@ -132,7 +132,7 @@ func TestCrashO30(t *testing.T) {
 					s := copyStore(t, before)
 					f := origintest.WithFaults(s)
 					f.CrashAt, f.Applied = n, applied
-					err := step.do(t.Context(), sitDown(t, f))
+					err := step.do(t.Context(), newFixture(t, f))
 					crashed = f.Crashed()
 					if got := seeAll(t, s); got != was && got != is {
 						t.Fatalf("crash at %d, applied %v: a reader sees\n%s", n, applied, got)
@@ -153,7 +153,7 @@ func TestCrashO30(t *testing.T) {
 // checkNext publishes to the store of a killed writer.
 func checkNext(t *testing.T, s origin.WriteStore, symbol string) {
 	t.Helper()
-	row, err := sitDown(t, s).replace(symbol, "next=1")
+	row, err := newFixture(t, s).replace(symbol, "next=1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,12 +175,12 @@ func TestCrashFolderO30(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := sitDown(t, s)
+		d := newFixture(t, s)
 		d.must(d.replace("m", "a=1"))
 		was := seeAll(t, s)
 		f := origintest.WithFaults(s)
 		f.CrashAt, f.Applied = n, n%2 == 0
-		_, err = sitDown(t, f).replace("m", "a=2 d/ d/b=3")
+		_, err = newFixture(t, f).replace("m", "a=2 d/ d/b=3")
 		got := seeAll(t, s)
 		if err == nil == (got == was) {
 			t.Errorf("crash at %d: %v, a reader sees\n%s", n, err, got)
@@ -207,7 +207,7 @@ func TestLostAnswers(t *testing.T) {
 				s := copyStore(t, before)
 				f := origintest.WithFaults(s)
 				f.Lost, f.Vanished, f.Refused, f.Seed = 0.3, 0.1, 0.1, seed
-				err := step.do(t.Context(), sitDown(t, f))
+				err := step.do(t.Context(), newFixture(t, f))
 				switch got := seeAll(t, s); {
 				case err == nil && got != is:
 					t.Errorf("seed %d: success, and a reader sees\n%s", seed, got)
@@ -237,7 +237,7 @@ func TestWritersO31(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			inStores(t, func(t *testing.T, s origin.WriteStore) {
-				sitDown(t, s)
+				newFixture(t, s)
 				var wg sync.WaitGroup
 				for w := range tt.writers {
 					f := origintest.WithFaults(s)
@@ -254,7 +254,7 @@ func TestWritersO31(t *testing.T) {
 // writeMany publishes versions, each with a name of its own. It tries again after ErrBusy.
 func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 	// Pauses are real, or writers would get into each other's way more than they do.
-	k := newTicker()
+	k := newManualClock()
 	o := k.options()
 	o.Random = nil
 	o.Sleep = func(ctx context.Context, d time.Duration) error { return origin.Sleep(ctx, d/50) }
@@ -263,7 +263,7 @@ func writeMany(t *testing.T, s origin.WriteStore, writer, count int) {
 		t.Error(err)
 		return
 	}
-	d := &desk{t, p, k, s}
+	d := &fixture{t, p, k, s}
 	for i := range count {
 		for {
 			var err error
@@ -332,10 +332,10 @@ func TestUnknownOutcome(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := origintest.Memory()
-			d := sitDown(t, s)
+			d := newFixture(t, s)
 			d.must(d.replace("m", "a=0"))
 			f := origintest.WithFaults(s)
-			mine := sitDown(t, f)
+			mine := newFixture(t, f)
 			once := false
 			f.Before = func(ctx context.Context, c origintest.Call) error {
 				if once || c.Key != names.RefKey(tt.symbol) || !c.Changes() {
@@ -400,7 +400,7 @@ func pendingRef(t *testing.T, s origin.Store, symbol string) []byte {
 // ErrUnknown.
 func TestUnknownForEver(t *testing.T) {
 	s := origintest.Memory()
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	d.must(d.replace("m", "a=0"))
 	f := origintest.WithFaults(s)
 	f.Before = func(_ context.Context, c origintest.Call) error {
@@ -409,7 +409,7 @@ func TestUnknownForEver(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := sitDown(t, f).replace("m", "a=1"); !errors.Is(err, origin.ErrUnknown) {
+	if _, err := newFixture(t, f).replace("m", "a=1"); !errors.Is(err, origin.ErrUnknown) {
 		t.Errorf("error %v", err)
 	}
 	f.Before = func(_ context.Context, c origintest.Call) error {
@@ -418,7 +418,7 @@ func TestUnknownForEver(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := sitDown(t, f).replace("m", "a=1"); !errors.Is(err, ErrBusy) {
+	if _, err := newFixture(t, f).replace("m", "a=1"); !errors.Is(err, ErrBusy) {
 		t.Errorf("error %v", err)
 	}
 	if got := d.see("m", ""); got != "0: a=0" {

@@ -56,7 +56,7 @@ func TestHistoryReads(t *testing.T) { synctest.Test(t, testHistoryReads) } // a 
 func testHistoryReads(t *testing.T) {
 	const versions = 10_000
 	s := origintest.Memory()
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	putHistory(t, s, "m", versions, names.DefaultSettings("", time.Time{}).Block, false)
 	w := origintest.Watch(s)
 	ask := func(at string, version uint64, elements int) {

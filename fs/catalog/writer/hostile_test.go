@@ -37,7 +37,7 @@ func putPage(t *testing.T, s origin.WriteStore, level int, links ...page.Link) p
 // it, so that there are 2^40 ways down.
 func lyingTree(t *testing.T, s origin.WriteStore) names.Row {
 	t.Helper()
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	leaf := d.must(d.replace("honest", "a=1"))
 	link := page.Link{Page: leaf.Root, Identity: leaf.Identity, Size: 100, Entries: leaf.Entries, Bytes: leaf.Bytes}
 	for range 40 {
@@ -53,7 +53,7 @@ func lyingTree(t *testing.T, s origin.WriteStore) names.Row {
 func TestF47_LyingTree(t *testing.T) {
 	s := origintest.Memory()
 	row := lyingTree(t, s)
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	b, err := d.Begin(t.Context(), "m", PublishOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// leaseDesk returns a desk, Leases of two hours, and the keys of two xorbs. The first exists.
-func leaseDesk(t *testing.T) (d *desk, l *Leases, there, gone names.Key) {
+// leaseFixture returns a fixture, Leases of two hours, and the keys of two xorbs. The first exists.
+func leaseFixture(t *testing.T) (d *fixture, l *Leases, there, gone names.Key) {
 	t.Helper()
-	d = sitDown(t, origintest.Memory())
+	d = newFixture(t, origintest.Memory())
 	there, gone = names.XorbKey(codec.Hash{1}), names.XorbKey(codec.Hash{2})
 	if err := origintest.Replace(d.store, there, []byte("old")); err != nil {
 		t.Fatal(err)
@@ -35,14 +35,14 @@ func mustProtect(t *testing.T, p interface {
 
 // A leased object is kept by the sweep that is announced, and by the next one.
 func TestLeaseKeeps(t *testing.T) {
-	d, l, there, gone := leaseDesk(t)
-	first := announce(t, d.store, 0, there, gone)
+	d, l, there, gone := leaseFixture(t)
+	first := announceSweep(t, d.store, 0, there, gone)
 	mustProtect(t, l, []names.Key{gone}, there, gone)
 	if doomed := first.decide(d.time().Add(time.Hour)); slices.Contains(doomed, there) {
 		t.Error("the first sweep deletes the object")
 	}
 	first.finish(nil)
-	second := announce(t, d.store, 1, there)
+	second := announceSweep(t, d.store, 1, there)
 	d.pass(40 * time.Minute) // more than half a window
 	l.Renew(t.Context())
 	if !slices.Contains(second.kept(), there) {
@@ -52,13 +52,13 @@ func TestLeaseKeeps(t *testing.T) {
 
 // A lease ends after at most two lives without a use.
 func TestLeaseEnds(t *testing.T) {
-	d, l, there, _ := leaseDesk(t)
+	d, l, there, _ := leaseFixture(t)
 	mustProtect(t, l, nil, there)
 	for range 8 {
 		d.pass(30 * time.Minute)
 		l.Renew(t.Context())
 	}
-	sweep := announce(t, d.store, 0, there)
+	sweep := announceSweep(t, d.store, 0, there)
 	d.pass(30 * time.Minute)
 	l.Renew(t.Context())
 	if len(l.guards) > 0 || len(sweep.kept()) > 0 {
@@ -68,8 +68,8 @@ func TestLeaseEnds(t *testing.T) {
 
 // Leases do not wait for a sweep that is deleting.
 func TestLeaseWhileDeleting(t *testing.T) {
-	d, l, there, _ := leaseDesk(t)
-	sweep := announce(t, d.store, 0, there)
+	d, l, there, _ := leaseFixture(t)
+	sweep := announceSweep(t, d.store, 0, there)
 	doomed := sweep.decide(d.time().Add(time.Hour))
 	if _, err := l.Protect(t.Context(), there); !errors.Is(err, errSweeping) {
 		t.Errorf("error %v", err)
@@ -80,7 +80,7 @@ func TestLeaseWhileDeleting(t *testing.T) {
 
 // A process that stopped for longer than a window keeps the leases of the objects that still exist.
 func TestLeaseAfterStop(t *testing.T) {
-	d, l, there, other := leaseDesk(t)
+	d, l, there, other := leaseFixture(t)
 	if err := origintest.Replace(d.store, other, []byte("old")); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestLeaseAfterStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustProtect(t, l, []names.Key{other}, other)
-	sweep := announce(t, d.store, 0, there)
+	sweep := announceSweep(t, d.store, 0, there)
 	d.pass(40 * time.Minute)
 	l.Renew(t.Context())
 	if !slices.Contains(sweep.kept(), there) {
@@ -100,8 +100,8 @@ func TestLeaseAfterStop(t *testing.T) {
 
 // A session protects the xorbs of a shard that no sweep lists.
 func TestSessionProtect(t *testing.T) {
-	d, _, there, gone := leaseDesk(t)
-	sweep := announce(t, d.store, 0, there)
+	d, _, there, gone := leaseFixture(t)
+	sweep := announceSweep(t, d.store, 0, there)
 	s, err := d.Begin(t.Context(), "m", PublishOptions{})
 	if err != nil {
 		t.Fatal(err)

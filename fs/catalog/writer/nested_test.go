@@ -19,7 +19,7 @@ import (
 // A symbol whose first version would be hidden by another in a mount, or hide another, is
 // refused. Symbols without a live version do not count.
 func TestCheckNested(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	for _, symbol := range []string{"me", "you/a", "you/b", "they/a/b", "me-too", "gone", "was/gone"} {
 		d.must(d.replace(symbol, "f=1"))
 	}
@@ -60,11 +60,11 @@ type nestedRace struct {
 
 // publish publishes a symbol through a store.
 func (r nestedRace) publish(s origin.WriteStore, symbol string) error {
-	return publishOnce(sitDown(r.t, s), symbol)
+	return publishOnce(newFixture(r.t, s), symbol)
 }
 
 // publishOnce publishes a symbol that must not be nested.
-func publishOnce(d *desk, symbol string) error {
+func publishOnce(d *fixture, symbol string) error {
 	b, err := d.Begin(context.Background(), symbol, PublishOptions{})
 	if err == nil {
 		_, err = b.Replace(context.Background(), seqOf(entriesOf("f=1")))
@@ -75,7 +75,7 @@ func publishOnce(d *desk, symbol string) error {
 // isLive reports whether a symbol has a live version.
 func (r nestedRace) isLive(symbol string) bool {
 	r.t.Helper()
-	_, err := sitDown(r.t, r.store).Catalog().Latest(r.t.Context(), symbol)
+	_, err := newFixture(r.t, r.store).Catalog().Latest(r.t.Context(), symbol)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		r.t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ var nestedPairs = []struct{ first, second string }{{"me", "me/proj"}, {"me/proj"
 func TestNestedBeforeCommit(t *testing.T) {
 	for _, tt := range nestedPairs {
 		r := nestedRace{t, origintest.Memory()}
-		d := sitDown(t, r.store)
+		d := newFixture(t, r.store)
 		b, err := d.Begin(t.Context(), tt.second, PublishOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestNestedAfterSwaps(t *testing.T) {
 			return nil
 		}
 		var lateErr error
-		lateDesk := sitDown(t, late)
+		lateDesk := newFixture(t, late)
 		go func() {
 			defer close(swapped)
 			lateErr = publishOnce(lateDesk, tt.second)
@@ -196,9 +196,9 @@ func TestNestedAfterSwaps(t *testing.T) {
 // A hidden symbol yields while the writer of the other one waits.
 func TestNestedWait(t *testing.T) {
 	r := nestedRace{t, origintest.Memory()}
-	hidden := sitDown(t, r.store)
+	hidden := newFixture(t, r.store)
 	row := hidden.must(hidden.replace("me/proj", "f=1")) // as if its writer had not looked yet
-	d := sitDown(t, r.store)
+	d := newFixture(t, r.store)
 	o := d.options()
 	o.Sleep = func(ctx context.Context, _ time.Duration) error { return hidden.Delete(ctx, "me/proj", row.Number) }
 	w := newTestPublisher(t, r.store, o)
@@ -220,7 +220,7 @@ func TestNestedWait(t *testing.T) {
 func TestNestedAtOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		r := nestedRace{t, origintest.Memory()}
-		sitDown(t, r.store) // creates the catalog
+		newFixture(t, r.store) // creates the catalog
 		var wg sync.WaitGroup
 		errs := map[string]*error{"me": new(error), "me/proj": new(error)}
 		for symbol, err := range errs {
@@ -234,7 +234,7 @@ func TestNestedAtOnce(t *testing.T) {
 				time.Sleep(pause)
 				return nil
 			}
-			d := sitDown(t, f)
+			d := newFixture(t, f)
 			wg.Go(func() { *err = publishOnce(d, symbol) })
 		}
 		wg.Wait()
@@ -270,7 +270,7 @@ func TestNestedCrash(t *testing.T) {
 			return nil
 		}
 		_ = r.publish(f, tt.second)
-		by, err := sitDown(t, r.store).Catalog().HiddenBy(t.Context(), "me/proj", func(string) bool { return true })
+		by, err := newFixture(t, r.store).Catalog().HiddenBy(t.Context(), "me/proj", func(string) bool { return true })
 		if by != "me" || err != nil {
 			t.Errorf("me/proj is hidden by %q, %v", by, err)
 		}

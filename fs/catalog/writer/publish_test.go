@@ -24,7 +24,7 @@ func TestPublish(t *testing.T) {
 		if is, err := catalog.Exists(t.Context(), s); is || err != nil {
 			t.Errorf("Is of an empty store = %v, %v", is, err)
 		}
-		d := sitDown(t, s)
+		d := newFixture(t, s)
 		if is, err := catalog.Exists(t.Context(), s); !is || err != nil {
 			t.Errorf("Is = %v, %v", is, err)
 		}
@@ -41,7 +41,7 @@ func TestPublish(t *testing.T) {
 		}
 		d.must(again.Republish(t.Context(), first))
 
-		other := sitDown(t, s)
+		other := newFixture(t, s)
 		if other.Catalog().Settings().ID != d.Catalog().Settings().ID {
 			t.Error("the catalog was made twice")
 		}
@@ -89,7 +89,7 @@ func TestPublishOrder(t *testing.T) {
 		}
 		return nil
 	}
-	d := sitDown(t, f)
+	d := newFixture(t, f)
 	check := func(verb, want string) {
 		t.Helper()
 		if got := strings.Join(order, ", "); got != want {
@@ -132,7 +132,7 @@ func TestPublishPages(t *testing.T) {
 		}
 		return nil
 	}
-	d := sitDown(t, f)
+	d := newFixture(t, f)
 	count := func(words string) int {
 		t.Helper()
 		d.must(d.replace("m", words))
@@ -163,7 +163,7 @@ func TestPublishPages(t *testing.T) {
 }
 
 func TestPublishIfNone(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	begin := func() (*Session, error) { return d.Begin(t.Context(), "m", PublishOptions{IfNone: true}) }
 	b, err := begin()
 	if err != nil {
@@ -186,7 +186,7 @@ func TestPublishIfNone(t *testing.T) {
 }
 
 func TestDeleteAll(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	if err := d.DeleteAll(t.Context(), "m", nil); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("no symbol: %v", err)
 	}
@@ -209,7 +209,7 @@ func TestDeleteAll(t *testing.T) {
 }
 
 func TestPublishIfVersion(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	begin := func(n uint64) (*Session, error) {
 		return d.Begin(t.Context(), "m", PublishOptions{IfVersion: &n})
 	}
@@ -249,7 +249,7 @@ func TestPublishIfVersion(t *testing.T) {
 
 // S01: names that no tree can have, and trees that are none.
 func TestPublishRefusesS01(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	long := strings.Repeat("x", 256)
 	file := func(path string) page.Entry { return page.Entry{Path: path, Mode: 0o644, ModTime: mtime} }
 	root := entryOf("/")
@@ -327,7 +327,7 @@ func TestPublishRefusesS01(t *testing.T) {
 }
 
 func TestPublishSymbolsS01(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	for _, symbol := range []string{"", ".", "..", "a/../b", "/a", "a/", "a//b", "*a", "a\nb", "a\x00", "\xff", "\x1b[m", strings.Repeat("x", 121)} {
 		if _, err := d.replace(symbol, "a=1"); err == nil {
 			t.Errorf("%q was published", symbol)
@@ -377,7 +377,7 @@ func TestDirectories(t *testing.T) {
 func TestPublishOverDamageF47(t *testing.T) {
 	for _, damage := range []string{"root", "last page", "missing root"} {
 		t.Run(damage, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			words := wideTree(200, "x")
 			row := d.must(d.replace("m", words))
 			switch damage {
@@ -423,7 +423,7 @@ func breakObject(t testing.TB, s origin.WriteStore, k names.Key) {
 }
 
 func TestAgain(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	old := d.must(d.replace("m", wideTree(100, "x")))
 	d.must(d.replace("m", wideTree(100, "y")))
 	again := func(symbol string, row names.Row) (names.Row, error) {

@@ -16,7 +16,7 @@ import (
 func TestRepairRefReads(t *testing.T) {
 	const versions, block, lost = 400, 4, "200*"
 	s := origintest.Memory()
-	sitDown(t, s)
+	newFixture(t, s)
 	putHistory(t, s, "m", versions, block, true)
 	for _, k := range keysOf(t, s, names.VersionsPrefix("m")+lost) {
 		if err := s.Delete(t.Context(), k); err != nil {
@@ -31,7 +31,7 @@ func TestRepairRefReads(t *testing.T) {
 		}
 		return nil
 	}
-	d := sitDown(t, f)
+	d := newFixture(t, f)
 	loseRef(t, d)
 	ref, err := d.RepairRef(t.Context(), "m", "")
 	if err != nil || ref.Latest == nil || ref.Latest.Number != 199 {
@@ -45,7 +45,7 @@ func TestRepairRefReads(t *testing.T) {
 // A store that does not answer is no reason to take an older version for the newest.
 func TestRepairRefUnavailable(t *testing.T) {
 	s := origintest.Memory()
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	for range 3 {
 		d.must(d.replace("m", "a=1"))
 	}
@@ -57,7 +57,7 @@ func TestRepairRefUnavailable(t *testing.T) {
 		}
 		return nil
 	}
-	if ref, err := sitDown(t, f).RepairRef(t.Context(), "m", ""); !errors.Is(err, origin.ErrUnavailable) {
+	if ref, err := newFixture(t, f).RepairRef(t.Context(), "m", ""); !errors.Is(err, origin.ErrUnavailable) {
 		t.Errorf("repaired: %+v, %v", ref, err)
 	}
 	if got := see(t, fresh(t, s), "m", names.AsOf{}); !strings.HasPrefix(got, "ENOENT") {

@@ -23,8 +23,8 @@ import (
 // longHistory returns a history with all cases: versions 0 to 9, one per day from
 // 2026-03-01 at noon. Versions 3, 4 and then 9 are deleted. The store keeps 4 rows in an
 // element.
-func longHistory(t *testing.T, s origin.WriteStore) *desk {
-	d := sitDown(t, s)
+func longHistory(t *testing.T, s origin.WriteStore) *fixture {
+	d := newFixture(t, s)
 	d.at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for i := range 10 {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
@@ -109,7 +109,7 @@ func TestAsOf(t *testing.T) {
 // jump and run backwards.
 func TestAsOfProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		d := sitDown(t, origintest.Memory())
+		d := newFixture(t, origintest.Memory())
 		live := map[uint64]names.Row{}
 		var all []names.Row
 		for range rapid.IntRange(1, 30).Draw(rt, "changes") {
@@ -179,10 +179,10 @@ func TestAsOfReads(t *testing.T) { synctest.Test(t, testAsOfReads) } // a check 
 func testAsOfReads(t *testing.T) {
 	const versions, block = 1000, 128
 	s := origintest.Memory()
-	k := newTicker()
+	k := newManualClock()
 	o := k.options()
 	o.Settings.Block = block
-	d := &desk{t, newTestPublisher(t, s, o), k, s}
+	d := &fixture{t, newTestPublisher(t, s, o), k, s}
 	for i := range versions {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i%7)))
 	}
@@ -226,7 +226,7 @@ func TestLatestReads(t *testing.T) { synctest.Test(t, testLatestReads) } // a ch
 
 func testLatestReads(t *testing.T) {
 	s := origintest.Memory()
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	d.must(d.replace("m", "a=1"))
 	w := origintest.Watch(s)
 	c, err := catalog.Open(t.Context(), w, origin.Pages(w))
@@ -286,7 +286,7 @@ func TestDamage(t *testing.T) {
 		{
 			"vref of another symbol",
 			func(t *testing.T, s origin.WriteStore) {
-				sitDown(t, s).must(sitDown(t, s).replace("n", "x=1"))
+				newFixture(t, s).must(newFixture(t, s).replace("n", "x=1"))
 				if err := origintest.Replace(s, names.RefKey("m"), origintest.Get(t, s, names.RefKey("n"))); err != nil {
 					t.Fatal(err)
 				}
@@ -328,7 +328,7 @@ func TestDamage(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			for i := range 6 {
 				d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
 			}
@@ -343,7 +343,7 @@ func TestDamage(t *testing.T) {
 				}
 			}
 			before := keysOf(t, d.store, "")
-			_, err := sitDown(t, d.store).replace("m", "a=new")
+			_, err := newFixture(t, d.store).replace("m", "a=new")
 			switch {
 			case tt.refuse == "" && err != nil:
 				t.Errorf("publish: %v", err)

@@ -28,7 +28,7 @@ func TestSameAtAnotherPlace(t *testing.T) {
 		}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			var ids []codec.FileID
 			for _, form := range []origintest.Form{{}, {NoFooter: true}} {
 				b := origintest.NewBuilder(t, form)

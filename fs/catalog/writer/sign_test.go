@@ -25,7 +25,7 @@ func label(text string) SignFunc {
 }
 
 // signatures returns the texts of the live versions of "m", newest first.
-func (d *desk) signatures() (texts []string) {
+func (d *fixture) signatures() (texts []string) {
 	d.t.Helper()
 	for row, err := range d.catalog.Live(d.t.Context(), "m") {
 		if err != nil {
@@ -45,7 +45,7 @@ func (d *desk) signatures() (texts []string) {
 	return texts
 }
 
-func (d *desk) publishSigned(text string, tree string) names.Row {
+func (d *fixture) publishSigned(text string, tree string) names.Row {
 	d.t.Helper()
 	s, err := d.Begin(d.t.Context(), "m", PublishOptions{Sign: label(text)})
 	if err != nil {
@@ -61,7 +61,7 @@ func (d *desk) publishSigned(text string, tree string) names.Row {
 // Versions keep their signatures in later elements of the list, across the ends of blocks, through
 // deletions and in snapshots. A signature makes no version.
 func TestSign(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	for i := range 11 { // blocks of 4
 		if i%3 == 0 {
 			d.publishSigned("first", fmt.Sprintf("f=%d", i))
@@ -127,7 +127,7 @@ func TestSign(t *testing.T) {
 }
 
 // wantSignatures compares the signatures, also with empty caches.
-func (d *desk) wantSignatures(want ...string) {
+func (d *fixture) wantSignatures(want ...string) {
 	d.t.Helper()
 	if got := d.signatures(); !slices.Equal(got, want) {
 		d.t.Errorf("signatures are %q, want %q", got, want)
@@ -142,7 +142,7 @@ func (d *desk) wantSignatures(want ...string) {
 // existing version that loses a race keeps the other publish.
 func TestSignRace(t *testing.T) {
 	store := origintest.Memory()
-	d, rival := sitDown(t, store), sitDown(t, store)
+	d, rival := newFixture(t, store), newFixture(t, store)
 	d.must(d.replace("m", "f=0"))
 	calls := 0
 	once := func(ctx context.Context, id, symbol string, row names.Row) (string, error) {

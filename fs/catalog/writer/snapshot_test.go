@@ -18,7 +18,7 @@ import (
 
 func TestSnapshot(t *testing.T) {
 	inStores(t, func(t *testing.T, s origin.WriteStore) {
-		d := sitDown(t, s)
+		d := newFixture(t, s)
 		for i := range 3 {
 			d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
 			d.must(d.replace("n", fmt.Sprintf("b=%d", i)))
@@ -85,7 +85,7 @@ func snapshotsOf(t testing.TB, c *catalog.StoreCatalog) []string {
 
 // A snapshot that took so long that a sweep may not wait for it is made again.
 func TestSnapshotWindow(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	d.must(d.replace("m", "a=0"))
 	f := origintest.WithFaults(d.store)
 	d.Writer.store = f
@@ -105,7 +105,7 @@ func TestSnapshotWindow(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	for i := range 4 {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
 	}
@@ -182,7 +182,7 @@ func TestPrune(t *testing.T) {
 			}
 		})
 	}
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	if _, err := d.Prune(t.Context(), "none", KeepRule{}, true); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("no symbol: %v", err)
 	}
@@ -203,7 +203,7 @@ func TestTimed(t *testing.T) {
 		}
 		return nil
 	}
-	d := sitDown(t, f)
+	d := newFixture(t, f)
 	d.must(d.replace("m", "a=1"))
 	d.must(d.replace("m", "a=2"))
 	for _, replace := range []bool{false, true} {
@@ -218,8 +218,8 @@ func TestTimed(t *testing.T) {
 
 // Deletions that are long ago take little room in the head.
 func TestForget(t *testing.T) {
-	k := newTicker()
-	d := sitDownWith(t, origintest.MemoryAt(k.time), k)
+	k := newManualClock()
+	d := newFixtureWith(t, origintest.MemoryAt(k.time), k)
 	for i := range 2*manyIntervals + 20 {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i%3)))
 		if i%2 == 1 {
@@ -236,7 +236,7 @@ func TestForget(t *testing.T) {
 		}
 		return nil
 	}
-	other := sitDownWith(t, f, k)
+	other := newFixtureWith(t, f, k)
 	other.must(other.replace("m", "a=9"))
 	var head *names.Version
 	var err error
@@ -266,36 +266,36 @@ func TestRepairRef(t *testing.T) {
 	type outcome struct{ latest, refuse string }
 	tests := []struct {
 		name   string
-		damage func(t *testing.T, d *desk)
+		damage func(t *testing.T, d *fixture)
 		pick   func(keys []names.Key) names.Key
 		want   outcome
 	}{
-		{"it is sound", func(*testing.T, *desk) {}, nil, outcome{"3: a=3", "needs no repair"}},
+		{"it is sound", func(*testing.T, *fixture) {}, nil, outcome{"3: a=3", "needs no repair"}},
 		{"it is lost", loseRef, nil, outcome{"3: a=3", ""}},
-		{"it is damaged", func(t *testing.T, d *desk) { breakObject(t, d.store, names.RefKey("m")) }, nil, outcome{"3: a=3", ""}},
-		{"the newest element is lost, too", func(t *testing.T, d *desk) {
+		{"it is damaged", func(t *testing.T, d *fixture) { breakObject(t, d.store, names.RefKey("m")) }, nil, outcome{"3: a=3", ""}},
+		{"the newest element is lost, too", func(t *testing.T, d *fixture) {
 			loseRef(t, d)
 			loseElement(t, d, "3*")
 		}, nil, outcome{"2: a=2", ""}},
-		{"an older element is lost", func(t *testing.T, d *desk) {
+		{"an older element is lost", func(t *testing.T, d *fixture) {
 			loseRef(t, d)
 			loseElement(t, d, "2*")
 		}, nil, outcome{"1: a=1", ""}},
-		{"the first element is lost", func(t *testing.T, d *desk) {
+		{"the first element is lost", func(t *testing.T, d *fixture) {
 			loseRef(t, d)
 			loseElement(t, d, "0*")
 		}, nil, outcome{"ENOENT no such symbol", "no version is complete"}},
-		{"nothing is left", func(t *testing.T, d *desk) {
+		{"nothing is left", func(t *testing.T, d *fixture) {
 			loseRef(t, d)
 			loseElement(t, d, "")
 		}, nil, outcome{"ENOENT no such symbol", "no elements"}},
-		{"two are the newest", func(t *testing.T, d *desk) { race(t, d) }, nil, outcome{"ENOENT no such symbol", "pick one: [ver/"}},
-		{"two are the newest, one picked", func(t *testing.T, d *desk) { race(t, d) }, func(keys []names.Key) names.Key { return keys[1] }, outcome{"4: lost=1", ""}},
+		{"two are the newest", func(t *testing.T, d *fixture) { race(t, d) }, nil, outcome{"ENOENT no such symbol", "pick one: [ver/"}},
+		{"two are the newest, one picked", func(t *testing.T, d *fixture) { race(t, d) }, func(keys []names.Key) names.Key { return keys[1] }, outcome{"4: lost=1", ""}},
 		{"picked what is not there", loseRef, func([]names.Key) names.Key { return "ver/x" }, outcome{"ENOENT no such symbol", "none of its versions"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			for i := range 4 {
 				d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
 			}
@@ -315,14 +315,14 @@ func TestRepairRef(t *testing.T) {
 	}
 }
 
-func loseRef(t *testing.T, d *desk) {
+func loseRef(t *testing.T, d *fixture) {
 	if err := d.store.Delete(t.Context(), names.RefKey("m")); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // loseElement deletes the elements of the version list whose keys go on in some way.
-func loseElement(t *testing.T, d *desk, rest string) {
+func loseElement(t *testing.T, d *fixture, rest string) {
 	for _, k := range keysOf(t, d.store, names.VersionsPrefix("m")+rest) {
 		if err := d.store.Delete(t.Context(), k); err != nil {
 			t.Fatal(err)
@@ -333,7 +333,7 @@ func loseElement(t *testing.T, d *desk, rest string) {
 
 // race publishes version 4 twice, of which one loses, and loses the ref. The one that
 // lost has its key second.
-func race(t *testing.T, d *desk) {
+func race(t *testing.T, d *fixture) {
 	f := origintest.WithFaults(d.store)
 	f.Before = func(_ context.Context, c origintest.Call) error {
 		if c.Op == "PutIfMatch" {
@@ -341,7 +341,7 @@ func race(t *testing.T, d *desk) {
 		}
 		return nil
 	}
-	loser := sitDown(t, f)
+	loser := newFixture(t, f)
 	loser.pass(time.Hour)
 	if _, err := loser.replace("m", "lost=1"); !errors.Is(err, origintest.ErrCrashed) {
 		t.Fatal(err)
@@ -351,6 +351,6 @@ func race(t *testing.T, d *desk) {
 }
 
 // newestElements returns the keys of version 4.
-func newestElements(t *testing.T, d *desk) []names.Key {
+func newestElements(t *testing.T, d *fixture) []names.Key {
 	return keysOf(t, d.store, names.VersionsPrefix("m")+"4*")
 }

@@ -18,23 +18,23 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A broom is a sweep that a test plays step by step.
-type broom struct {
+// A manualSweep is a sweep that a test plays step by step.
+type manualSweep struct {
 	t     testing.TB
 	store origin.WriteStore
 	state names.Sweep
 }
 
-// announce begins a sweep that wants to delete keys.
-func announce(t testing.TB, s origin.WriteStore, id byte, keys ...names.Key) *broom {
+// announceSweep begins a sweep that wants to delete keys.
+func announceSweep(t testing.TB, s origin.WriteStore, id byte, keys ...names.Key) *manualSweep {
 	t.Helper()
-	b := &broom{t: t, store: s, state: names.Sweep{ID: strings.Repeat(string([]byte{'a' + id}), 32), Started: time.Unix(1, 0)}}
+	b := &manualSweep{t: t, store: s, state: names.Sweep{ID: strings.Repeat(string([]byte{'a' + id}), 32), Started: time.Unix(1, 0)}}
 	b.list(keys)
 	b.put()
 	return b
 }
 
-func (b *broom) list(keys []names.Key) {
+func (b *manualSweep) list(keys []names.Key) {
 	b.t.Helper()
 	slices.Sort(keys)
 	value, err := names.EncodeSweepList(keys)
@@ -47,7 +47,7 @@ func (b *broom) list(keys []names.Key) {
 	}
 }
 
-func (b *broom) put() {
+func (b *manualSweep) put() {
 	b.t.Helper()
 	value, err := names.Encode(&b.state)
 	if err == nil {
@@ -59,7 +59,7 @@ func (b *broom) put() {
 }
 
 // kept returns what writers have asked the sweep to keep.
-func (b *broom) kept() []names.Key {
+func (b *manualSweep) kept() []names.Key {
 	b.t.Helper()
 	var st names.Sweep
 	if err := names.Decode(origintest.Get(b.t, b.store, names.SweepKey()), &st); err != nil {
@@ -69,7 +69,7 @@ func (b *broom) kept() []names.Key {
 }
 
 // decide begins to delete what is listed and not kept.
-func (b *broom) decide(lease time.Time) []names.Key {
+func (b *manualSweep) decide(lease time.Time) []names.Key {
 	b.t.Helper()
 	kept := b.kept()
 	listed, err := names.DecodeSweepList(origintest.Get(b.t, b.store, b.state.List))
@@ -84,7 +84,7 @@ func (b *broom) decide(lease time.Time) []names.Key {
 }
 
 // finish deletes what is doomed and ends the sweep.
-func (b *broom) finish(doomed []names.Key) {
+func (b *manualSweep) finish(doomed []names.Key) {
 	b.t.Helper()
 	for _, k := range append(doomed, names.SweepKey()) {
 		if err := b.store.Delete(b.t.Context(), k); err != nil {
@@ -109,7 +109,7 @@ func pagesBelow(t testing.TB, s origin.Store, root page.Hash) []names.Key {
 }
 
 // deadTree leaves a tree in the store that no version has any more.
-func deadTree(t testing.TB, d *desk) (words string, keys []names.Key) {
+func deadTree(t testing.TB, d *fixture) (words string, keys []names.Key) {
 	t.Helper()
 	words = wideTree(100, "x")
 	row := d.must(d.replace("m", words))
@@ -124,9 +124,9 @@ func deadTree(t testing.TB, d *desk) (words string, keys []names.Key) {
 func TestRescuePages(t *testing.T) {
 	for _, verb := range []string{"replace", "again"} {
 		t.Run(verb, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			words, keys := deadTree(t, d)
-			sweep := announce(t, d.store, 0, slices.Clone(keys)...)
+			sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
 			b, err := d.Begin(t.Context(), "m", PublishOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestRescuePages(t *testing.T) {
 }
 
 // rowOf returns the tree of a version, deleted or not.
-func rowOf(t testing.TB, d *desk, number uint64) names.Row {
+func rowOf(t testing.TB, d *fixture, number uint64) names.Row {
 	t.Helper()
 	for v, err := range d.Catalog().History(t.Context(), "m") {
 		if err != nil {
@@ -170,9 +170,9 @@ func rowOf(t testing.TB, d *desk, number uint64) names.Row {
 
 // Pages that a sweep is deleting are put again when it has done so.
 func TestWaitForSweep(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
-	sweep := announce(t, d.store, 0, slices.Clone(keys)...)
+	sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
 	doomed := sweep.decide(d.time().Add(time.Hour))
 	waits := 0
 	d.o.Sleep = func(context.Context, time.Duration) error {
@@ -189,7 +189,7 @@ func TestWaitForSweep(t *testing.T) {
 		t.Errorf("%.80q", got)
 	}
 	// An unlisted object causes no wait.
-	sweep = announce(t, d.store, 1, names.PageKey(page.Hash{1}))
+	sweep = announceSweep(t, d.store, 1, names.PageKey(page.Hash{1}))
 	sweep.decide(d.time().Add(time.Hour))
 	d.o.Sleep = func(context.Context, time.Duration) error { return errors.New("it waits") }
 	d.must(d.replace("m", "b=1"))
@@ -197,9 +197,9 @@ func TestWaitForSweep(t *testing.T) {
 
 // The kept keys of other writers may be in any order, and they are not requested again.
 func TestKeptInAnyOrder(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
-	sweep := announce(t, d.store, 0, slices.Clone(keys)...)
+	sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
 	sweep.state.Kept = slices.Clone(keys)
 	slices.Reverse(sweep.state.Kept)
 	sweep.put()
@@ -211,9 +211,9 @@ func TestKeptInAnyOrder(t *testing.T) {
 
 // A sweep that decides while pages are being rescued is waited for, too.
 func TestRescueTooLate(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
-	sweep := announce(t, d.store, 0, slices.Clone(keys)...)
+	sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
 	f := origintest.WithFaults(d.store)
 	var doomed []names.Key
 	f.Before = func(_ context.Context, c origintest.Call) error {
@@ -242,9 +242,9 @@ func TestRescueTooLate(t *testing.T) {
 
 // A sweep that was left behind while it deleted is not waited for without end.
 func TestSweepLeftBehind(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
-	announce(t, d.store, 0, slices.Clone(keys)...).decide(d.time().Add(time.Hour))
+	announceSweep(t, d.store, 0, slices.Clone(keys)...).decide(d.time().Add(time.Hour))
 	if _, err := d.replace("m", words); err == nil || !strings.Contains(err.Error(), "run the sweep again") {
 		t.Errorf("error %v", err)
 	}
@@ -253,9 +253,9 @@ func TestSweepLeftBehind(t *testing.T) {
 
 // A lost list does not prevent a publish, because a sweep cannot delete anything by it.
 func TestSweepListLost(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
-	sweep := announce(t, d.store, 0, slices.Clone(keys)...)
+	sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
 	if err := d.store.Delete(t.Context(), sweep.state.List); err != nil {
 		t.Fatal(err)
 	}
@@ -287,11 +287,11 @@ func TestWindow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			words, keys := deadTree(t, d)
 			f := origintest.WithFaults(d.store)
 			d.store, d.Writer.store = f, f
-			var sweep *broom
+			var sweep *manualSweep
 			f.Before = func(_ context.Context, c origintest.Call) error {
 				p, err := names.ParseKey(c.Key)
 				if err != nil || p.Kind != names.VersionKind || !c.Changes() {
@@ -300,7 +300,7 @@ func TestWindow(t *testing.T) {
 				f.Before = nil
 				d.pass(tt.pass)
 				if tt.sweep != "" {
-					sweep = announce(t, f, 0, slices.Clone(keys)...)
+					sweep = announceSweep(t, f, 0, slices.Clone(keys)...)
 				}
 				if tt.sweep == "deleted" {
 					sweep.finish(sweep.decide(d.time()))
@@ -326,7 +326,7 @@ func TestWindow(t *testing.T) {
 
 // When the window is over the entry of the symbol list may be gone: it is put again.
 func TestWindowSymbol(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	f := origintest.WithFaults(d.store)
 	d.store, d.Writer.store = f, f
 	f.Before = func(_ context.Context, c origintest.Call) error {
@@ -408,8 +408,8 @@ func TestRescueData(t *testing.T) {
 			begin := func(state string) (bool, []names.Key) {
 				s := origintest.Memory()
 				k := knownAll{codec.Hash{9}, x.Info.Xorb, file.Info.File, builder.Put(s), file.Info}
-				d := sitDown(t, s)
-				sweep := announce(t, s, 0, x.Key(), names.ShardKey(k.shard))
+				d := newFixture(t, s)
+				sweep := announceSweep(t, s, 0, x.Key(), names.ShardKey(k.shard))
 				if state == "deleting" {
 					doomed := sweep.decide(d.time().Add(time.Hour))
 					d.o.Sleep = func(context.Context, time.Duration) error {
@@ -465,7 +465,7 @@ func (s slowSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, er
 // with a real packer during sweeps.
 func TestSinkAndSweep(t *testing.T) {
 	content := origintest.Random(7, 300_000)
-	packInto := func(t *testing.T, d *desk, b *Session, before func()) names.Row {
+	packInto := func(t *testing.T, d *fixture, b *Session, before func()) names.Row {
 		var packed []pack.File
 		w := pack.NewWriter(b.Sink(slowSink{origin.Sink(d.store), before}), pack.Options{Done: func(f pack.File) { packed = append(packed, f) }})
 		if err := w.AddFile(t.Context(), strings.NewReader(string(content))); err != nil {
@@ -479,7 +479,7 @@ func TestSinkAndSweep(t *testing.T) {
 	}
 	for _, state := range []string{"announced", "deleting", "announced while it packs", "over while it packs"} {
 		t.Run(state, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			first, err := d.Begin(t.Context(), "m", PublishOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -490,10 +490,10 @@ func TestSinkAndSweep(t *testing.T) {
 			if err := d.Delete(t.Context(), "m", 0); err != nil {
 				t.Fatal(err)
 			}
-			var sweep *broom
+			var sweep *manualSweep
 			var doomed []names.Key
 			if !strings.Contains(state, "packs") {
-				sweep = announce(t, d.store, 0, slices.Clone(data)...)
+				sweep = announceSweep(t, d.store, 0, slices.Clone(data)...)
 			}
 			if state == "deleting" {
 				doomed = sweep.decide(d.time().Add(time.Hour))
@@ -511,7 +511,7 @@ func TestSinkAndSweep(t *testing.T) {
 					return
 				}
 				d.pass(45 * time.Minute)
-				sweep = announce(t, d.store, 0, slices.Clone(data)...)
+				sweep = announceSweep(t, d.store, 0, slices.Clone(data)...)
 				if state == "over while it packs" {
 					sweep.finish(sweep.decide(d.time()))
 				}

@@ -63,7 +63,7 @@ func notListed(t testing.TB, s origin.Store) []string {
 
 func TestSymbols(t *testing.T) {
 	inStores(t, func(t *testing.T, s origin.WriteStore) {
-		d := sitDown(t, s)
+		d := newFixture(t, s)
 		if got := symbolsOf(t, d.Catalog()); got != "" {
 			t.Errorf("symbols %q", got)
 		}
@@ -109,7 +109,7 @@ func TestSymbols(t *testing.T) {
 func TestCompactByItself(t *testing.T) {
 	t.Parallel()
 	s := origintest.Memory()
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	most := 0
 	for i := range 1000 {
 		d.must(d.replace(fmt.Sprintf("s%d", i), "a=1"))
@@ -130,33 +130,33 @@ func TestCompactByItself(t *testing.T) {
 // A compaction corrects a wrong entry of the list, but not while the entry may still
 // become right.
 func TestCompactSurplus(t *testing.T) {
-	add := func(t *testing.T, d *desk, s names.Symbol) {
+	add := func(t *testing.T, d *fixture, s names.Symbol) {
 		t.Helper()
 		s.Time = d.now()
 		if err := d.put(t.Context(), names.SymbolKey(s), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	age := func(t *testing.T, d *desk) { // two windows later another writer adds a symbol
+	age := func(t *testing.T, d *fixture) { // two windows later another writer adds a symbol
 		d.pass(3 * time.Hour)
 		add(t, d, names.Symbol{Name: "live", Seq: 1})
 	}
 	tests := []struct {
 		name  string
-		do    func(t *testing.T, d *desk)
+		do    func(t *testing.T, d *fixture)
 		after string
 		keys  int // of the symbol list, after it
 	}{
-		{"never committed, just now", func(t *testing.T, d *desk) { add(t, d, names.Symbol{Name: "x", Seq: 1}) }, "live x", 2},
-		{"never committed, long ago", func(t *testing.T, d *desk) { add(t, d, names.Symbol{Name: "x", Seq: 1}); age(t, d) }, "live", 1},
-		{"not committed again, just now", func(t *testing.T, d *desk) { add(t, d, names.Symbol{Name: "gone", Seq: 3}) }, "gone live", 2},
-		{"not committed again, long ago", func(t *testing.T, d *desk) { add(t, d, names.Symbol{Name: "gone", Seq: 3}); age(t, d) }, "live", 1},
-		{"lost against a deletion", func(t *testing.T, d *desk) { add(t, d, names.Symbol{Name: "gone", Seq: 2}) }, "live", 1},
+		{"never committed, just now", func(t *testing.T, d *fixture) { add(t, d, names.Symbol{Name: "x", Seq: 1}) }, "live x", 2},
+		{"never committed, long ago", func(t *testing.T, d *fixture) { add(t, d, names.Symbol{Name: "x", Seq: 1}); age(t, d) }, "live", 1},
+		{"not committed again, just now", func(t *testing.T, d *fixture) { add(t, d, names.Symbol{Name: "gone", Seq: 3}) }, "gone live", 2},
+		{"not committed again, long ago", func(t *testing.T, d *fixture) { add(t, d, names.Symbol{Name: "gone", Seq: 3}); age(t, d) }, "live", 1},
+		{"lost against a deletion", func(t *testing.T, d *fixture) { add(t, d, names.Symbol{Name: "gone", Seq: 2}) }, "live", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			k := newTicker()
-			d := sitDownWith(t, origintest.MemoryAt(k.time), k)
+			k := newManualClock()
+			d := newFixtureWith(t, origintest.MemoryAt(k.time), k)
 			for _, symbol := range []string{"gone", "live"} {
 				d.must(d.replace(symbol, "a=1"))
 			}
@@ -185,9 +185,9 @@ func TestCompactSurplus(t *testing.T) {
 // still happen.
 func TestSymbolsProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		clock := newTicker()
+		clock := newManualClock()
 		s := origintest.MemoryAt(clock.time)
-		sitDown(t, s)
+		newFixture(t, s)
 		seed := uint64(0)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			f := origintest.WithFaults(s)
@@ -197,7 +197,7 @@ func TestSymbolsProperty(t *testing.T) {
 				f.CrashAt = rapid.IntRange(1, 8).Draw(rt, "crash")
 				f.Applied = rapid.Bool().Draw(rt, "applied")
 			}
-			d := sitDown(t, s)
+			d := newFixture(t, s)
 			d.pass(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "clock")) * 24 * time.Hour)
 			d.store, d.Writer.store = f, f
 			symbol := rapid.SampledFrom([]string{"a", "b", "c/d"}).Draw(rt, "symbol")
@@ -218,7 +218,7 @@ func TestSymbolsProperty(t *testing.T) {
 			}
 		}
 		clock.pass(3 * time.Hour)
-		d := sitDown(t, s)
+		d := newFixture(t, s)
 		d.must(d.replace("z", "a=1")) // the newest key has the time
 		n, err := d.RebuildSymbols(t.Context())
 		if err != nil {
@@ -232,7 +232,7 @@ func TestSymbolsProperty(t *testing.T) {
 }
 
 // liveIn is liveOf for a symbol that may not be there.
-func liveIn(d *desk, symbol string) []uint64 {
+func liveIn(d *fixture, symbol string) []uint64 {
 	var found []uint64
 	for row, err := range d.Catalog().Live(context.Background(), symbol) {
 		if err != nil {
@@ -255,14 +255,14 @@ func TestSymbolsAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	d := sitDown(t, s)
+	d := newFixture(t, s)
 	for i := range 20 {
 		d.must(d.replace(fmt.Sprintf("always%d", i), "a=1"))
 	}
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	for i := range 2 {
-		w := sitDown(t, s)
+		w := newFixture(t, s)
 		wg.Go(func() {
 			for n := range 10 {
 				symbol := fmt.Sprintf("w%d", i)
@@ -275,7 +275,7 @@ func TestSymbolsAtOnce(t *testing.T) {
 				}
 			}
 		})
-		c := sitDown(t, s)
+		c := newFixture(t, s)
 		c.o.Random = nil
 		c.o.fill()
 		wg.Go(func() {

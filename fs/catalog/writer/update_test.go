@@ -43,7 +43,7 @@ func TestUpdate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := sitDown(t, origintest.Memory())
+			d := newFixture(t, origintest.Memory())
 			d.must(d.replace("m", tree))
 			changes := tt.changes
 			if tt.name == "remove, keep one" {
@@ -68,7 +68,7 @@ func TestUpdate(t *testing.T) {
 
 // checkBuilt says that the newest tree of m is, page by page, what publishing it as a
 // whole makes of it.
-func checkBuilt(t testing.TB, d *desk, words string) {
+func checkBuilt(t testing.TB, d *fixture, words string) {
 	t.Helper()
 	latest, err := d.Catalog().Latest(t.Context(), "m")
 	if err != nil {
@@ -81,7 +81,7 @@ func checkBuilt(t testing.TB, d *desk, words string) {
 }
 
 func TestUpdateOrder(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	e, f := entryOf("a=1"), entryOf("b=1")
 	for name, changes := range map[string][]page.Change{
 		"not in order": {{New: &f}, {New: &e}},
@@ -144,7 +144,7 @@ func (m pathMap) set(word string) bool {
 func TestUpdateProperty(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "a-b", "a.b", "c"})
 	rapid.Check(t, func(rt *rapid.T) {
-		d := sitDown(t, origintest.Memory())
+		d := newFixture(t, origintest.Memory())
 		model := pathMap{}
 		d.must(d.replace("m", ""))
 		for i := range rapid.IntRange(1, 6).Draw(rt, "updates") {
@@ -193,7 +193,7 @@ func TestUpdateProperty(t *testing.T) {
 // UpdateWith plans again on the tree of a faster publish. A plan that makes the newest tree
 // publishes nothing.
 func TestUpdateWith(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	d.must(d.replace("m", "a=1"))
 	publish := func(words string, meanwhile func()) (names.Row, int, error) {
 		s, err := d.Begin(t.Context(), "m", PublishOptions{Message: "words"})

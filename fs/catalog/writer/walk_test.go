@@ -69,7 +69,7 @@ func testTree(t *testing.T, tree catalog.Tree) {
 }
 
 func TestTreesStored(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	d.must(d.replace("m", "a=1 b/ b/c=2 b/d/ b/d/e=3 b.c=4 f/ f/g=5"))
 	tree, err := d.Catalog().Open(t.Context(), "m", names.AsOf{})
 	if err != nil {
@@ -98,7 +98,7 @@ func (t brokenTree) List(ctx context.Context, dir, after string) iter.Seq2[page.
 }
 
 func TestWalkDamaged(t *testing.T) {
-	d := sitDown(t, origintest.Memory())
+	d := newFixture(t, origintest.Memory())
 	d.must(d.replace("m", "a/ a/b=1 c/ c/d=2"))
 	tree, err := d.Catalog().Open(t.Context(), "m", names.AsOf{})
 	if err != nil {

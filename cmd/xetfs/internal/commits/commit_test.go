@@ -92,18 +92,18 @@ func (f *fakeUploads) Commit(_ context.Context, files []upload.Content, _ upload
 	return nil
 }
 
-// A desk is a store with one repository, and a Maker.
-type desk struct {
+// A fixture is a store with one repository, and a Maker.
+type fixture struct {
 	t       *testing.T
 	store   origin.WriteStore
 	uploads *fakeUploads
 	*Maker
 }
 
-func sitDown(t *testing.T) *desk {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := origintest.Memory()
-	d := &desk{t: t, store: s, uploads: &fakeUploads{sink: origin.Sink(s), files: map[upload.SessionID]map[[32]byte]upload.Content{}}}
+	d := &fixture{t: t, store: s, uploads: &fakeUploads{sink: origin.Sink(s), files: map[upload.SessionID]map[[32]byte]upload.Content{}}}
 	d.restart()
 	if err := d.Create(t.Context(), symbol, "me"); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func sitDown(t *testing.T) *desk {
 }
 
 // restart replaces the Maker, which then remembers nothing.
-func (d *desk) restart() {
+func (d *fixture) restart() {
 	d.t.Helper()
 	w, err := writer.Open(d.t.Context(), d.store, catalog.RecentPages(origin.Pages(d.store)), writer.Options{})
 	if err != nil {
@@ -170,7 +170,7 @@ func contentOf(word string) string {
 }
 
 // commit sends a commit.
-func (d *desk) commit(title, parent, words string) (string, error) {
+func (d *fixture) commit(title, parent, words string) (string, error) {
 	d.t.Helper()
 	c, err := hubwrite.ReadCommit(strings.NewReader(body(title, parent, words)), hubwrite.Limits{})
 	if err != nil {
@@ -191,7 +191,7 @@ func (d *desk) commit(title, parent, words string) (string, error) {
 }
 
 // must sends a commit that succeeds.
-func (d *desk) must(title, parent, words string) string {
+func (d *fixture) must(title, parent, words string) string {
 	d.t.Helper()
 	id, err := d.commit(title, parent, words)
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *desk) must(title, parent, words string) string {
 }
 
 // see returns the newest version with its tree in words.
-func (d *desk) see(sym string) string {
+func (d *fixture) see(sym string) string {
 	d.t.Helper()
 	tree, err := d.o.Writer.Catalog().Open(d.t.Context(), sym, names.AsOf{})
 	if err != nil {
@@ -259,7 +259,7 @@ func TestOperations(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := sitDown(t)
+			d := newFixture(t)
 			if _, err := d.uploads.PutContents(t.Context(), "session", strings.NewReader(large)); err != nil {
 				t.Fatal(err)
 			}
@@ -298,7 +298,7 @@ func TestRefused(t *testing.T) {
 		{"a file below a new file", "n=1 n/b=1", 400, "both a file and a folder"},
 		{"content that no client uploaded", "b:largeunknown", 400, "was not uploaded"},
 	}
-	d := sitDown(t)
+	d := newFixture(t)
 	d.must("first", "", tree)
 	for _, tt := range tests {
 		_, err := d.commit("second", "", tt.words)
@@ -322,7 +322,7 @@ func TestRefused(t *testing.T) {
 // A commit names what the session uploaded to another server. It recalls these files once.
 func TestRecalledContent(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	if _, err := d.uploads.PutContents(t.Context(), "earlier", strings.NewReader(large)); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestRecalledContent(t *testing.T) {
 // refused.
 func TestForeignContent(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	if _, err := d.uploads.PutContents(t.Context(), "other", strings.NewReader(large)); err != nil {
 		t.Fatal(err)
 	}
@@ -364,7 +364,7 @@ func TestForeignContent(t *testing.T) {
 // a restart and after others.
 func TestParentAndResend(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	first := d.must("first", "", "a=1 b=1")
 	second := d.must("second", first, "a=2 -b")
 	d.restart()
@@ -427,7 +427,7 @@ func (s *readStore) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]by
 func TestSearchWithoutLock(t *testing.T) {
 	t.Parallel()
 	const commits = 20
-	d := sitDown(t)
+	d := newFixture(t)
 	for i := range commits {
 		d.must(fmt.Sprint(i), "", fmt.Sprintf("a=%d b=1", i))
 	}
@@ -460,7 +460,7 @@ func TestRequestsUnderLock(t *testing.T) {
 	t.Parallel()
 	var want map[string]int
 	for _, deleted := range []int{0, 1, 50} {
-		d := sitDown(t)
+		d := newFixture(t)
 		for i := range deleted + 2 {
 			d.must(fmt.Sprint(i), "", fmt.Sprintf("a=%d", i))
 		}
@@ -500,7 +500,7 @@ func TestRequestsUnderLock(t *testing.T) {
 // not stored again.
 func TestGitOID(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	d.must("first", "", "a=large b=1")
 	tree, err := d.o.Writer.Catalog().Open(t.Context(), symbol, names.AsOf{})
 	if err != nil {
@@ -526,7 +526,7 @@ func TestGitOID(t *testing.T) {
 // The version has title, description and author.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	c, err := hubwrite.ReadCommit(strings.NewReader(`{"key":"header","value":{"summary":"title","description":"two\nlines\n"}}`+"\n"+`{"key":"file","value":{"path":"a","content":"1"}}`), hubwrite.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -547,11 +547,11 @@ func TestTexts(t *testing.T) {
 func TestConcurrentCommits(t *testing.T) {
 	t.Parallel()
 	const commits = 20
-	d := sitDown(t)
-	other := &desk{t: t, store: d.store, uploads: d.uploads}
+	d := newFixture(t)
+	other := &fixture{t: t, store: d.store, uploads: d.uploads}
 	other.restart()
 	var wg sync.WaitGroup
-	for client, at := range []*desk{d, d, other, other} {
+	for client, at := range []*fixture{d, d, other, other} {
 		wg.Go(func() {
 			for i := range commits {
 				words := fmt.Sprintf("c%d/f%d=%d", client, i, i)
@@ -583,7 +583,7 @@ func TestConcurrentCommits(t *testing.T) {
 // A repository is created once, deleted with all versions, and moved with its history.
 func TestRepositories(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	if err := d.Create(t.Context(), symbol, "me"); !errors.Is(err, hubwrite.ErrRepoExists) {
 		t.Errorf("create again: %v", err)
 	}

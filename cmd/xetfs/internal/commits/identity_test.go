@@ -39,24 +39,24 @@ func smallPages() *names.Settings {
 	return s
 }
 
-// A place is a store with a writer.
-type place struct {
+// A publisher is a store with a writer.
+type publisher struct {
 	t      *testing.T
 	store  origin.WriteStore
 	writer *writer.Writer
 }
 
-func newPlace(t *testing.T, s origin.WriteStore) place {
+func newPublisher(t *testing.T, s origin.WriteStore) publisher {
 	t.Helper()
 	w, err := writer.Open(t.Context(), s, catalog.RecentPages(origin.Pages(s)), writer.Options{Settings: smallPages()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return place{t, s, w}
+	return publisher{t, s, w}
 }
 
 // publish publishes a folder.
-func (p place) publish(sym, folder string, edit func(*publish.Options)) names.Row {
+func (p publisher) publish(sym, folder string, edit func(*publish.Options)) names.Row {
 	p.t.Helper()
 	o := publish.Options{
 		Symbol: sym, StatCacheDir: p.t.TempDir(), StorePath: "store", Store: p.store, Sink: origin.Sink(p.store), Writer: p.writer,
@@ -79,10 +79,10 @@ func (r quietReport) Skip(path string, why error) { r.t.Error(path, why) }
 func (r quietReport) Note(text string)            { r.t.Log(text) }
 
 // commit sends a commit of some words to a new repository.
-func (p place) commit(words string) names.Row {
+func (p publisher) commit(words string) names.Row {
 	p.t.Helper()
 	uploads := &fakeUploads{sink: origin.Sink(p.store), files: map[upload.SessionID]map[[32]byte]upload.Content{}}
-	d := &desk{t: p.t, store: p.store, uploads: uploads}
+	d := &fixture{t: p.t, store: p.store, uploads: uploads}
 	d.Maker = NewMaker(Options{
 		Writer: p.writer, Uploads: d.uploads, Clock: func() time.Time { return then },
 		ID: func(v *names.Version) string { return v.Rows[0].Identity.String()[:40] },
@@ -169,13 +169,13 @@ func TestSameIdentity(t *testing.T) {
 	for i := range *treesFlag {
 		words := randomWords(r)
 		folder := writeFolder(t, words)
-		want := newPlace(t, origintest.Memory()).commit(strings.Join(words, " "))
-		fresh := newPlace(t, origintest.Memory()).publish("fresh", folder, func(*publish.Options) {})
+		want := newPublisher(t, origintest.Memory()).commit(strings.Join(words, " "))
+		fresh := newPublisher(t, origintest.Memory()).publish("fresh", folder, func(*publish.Options) {})
 		if fresh.Identity != want.Identity {
 			t.Fatalf("tree %d: published %v, committed %v: %q", i, fresh.Identity, want.Identity, words)
 		}
 
-		updated := newPlace(t, origintest.Memory())
+		updated := newPublisher(t, origintest.Memory())
 		updated.publish("another", writeFolder(t, randomWords(r)), func(*publish.Options) {})
 		before := []string{"gone=1"}
 		for _, word := range words {
@@ -228,7 +228,7 @@ func TestSameIdentityInStores(t *testing.T) {
 	for name, store := range map[string]origin.WriteStore{
 		"memory": origintest.Memory(), "folder": openFolder(t), "bucket": openBucket(t),
 	} {
-		p := newPlace(t, store)
+		p := newPublisher(t, store)
 		shards := func(o *publish.Options) { o.Ingest.Pack.FlushBytes = []int64{1, 4000, 1 << 20}[len(rows)] }
 		for range len(rows) {
 			p.publish("another", writeFolder(t, randomWords(r)), shards)

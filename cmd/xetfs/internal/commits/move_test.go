@@ -36,15 +36,15 @@ func (s *callStore) around(put func() (origin.Tag, error)) (origin.Tag, error) {
 	return tag, errors.Join(err, s.call(true))
 }
 
-// hook makes a desk call a function before and after each write.
-func (d *desk) hook(call func(isAfter bool) error) {
+// hook makes a fixture call a function before and after each write.
+func (d *fixture) hook(call func(isAfter bool) error) {
 	d.t.Helper()
 	d.store = &callStore{WriteStore: d.store, call: call}
 	d.restart()
 }
 
 // messages returns those of the live versions, newest first.
-func (d *desk) messages(symbol string) (messages []string) {
+func (d *fixture) messages(symbol string) (messages []string) {
 	d.t.Helper()
 	versions, err := d.versions(d.t.Context(), symbol)
 	if err != nil && !errors.Is(err, hub.ErrRepoNotFound) {
@@ -58,9 +58,9 @@ func (d *desk) messages(symbol string) (messages []string) {
 
 // moveBeside moves a repository with two versions. It calls a function at the first write of the move,
 // and returns the messages of the moved versions, newest first.
-func moveBeside(t *testing.T, call func(d *desk)) (moved *desk, messages []string) {
+func moveBeside(t *testing.T, call func(d *fixture)) (moved *fixture, messages []string) {
 	t.Helper()
-	d := sitDown(t)
+	d := newFixture(t)
 	d.must("first", "", "a=1")
 	called := false
 	d.hook(func(bool) error {
@@ -88,7 +88,7 @@ func moveBeside(t *testing.T, call func(d *desk)) (moved *desk, messages []strin
 // A commit that arrives during a move is in the moved repository.
 func TestMoveBesideCommit(t *testing.T) {
 	t.Parallel()
-	d, messages := moveBeside(t, func(d *desk) { d.must("second", "", "b=2") })
+	d, messages := moveBeside(t, func(d *fixture) { d.must("second", "", "b=2") })
 	if got := d.see("org/new"); !strings.Contains(got, "a=1 b=2") {
 		t.Errorf("moved: %s; the commit is lost", got)
 	}
@@ -100,7 +100,7 @@ func TestMoveBesideCommit(t *testing.T) {
 // A version that is deleted during a move makes no version twice.
 func TestMoveBesideDelete(t *testing.T) {
 	t.Parallel()
-	_, messages := moveBeside(t, func(d *desk) {
+	_, messages := moveBeside(t, func(d *fixture) {
 		if err := d.o.Writer.Delete(t.Context(), symbol, 0); err != nil {
 			t.Error(err)
 		}
@@ -117,7 +117,7 @@ func TestMoveAgain(t *testing.T) {
 	all := []string{"third", "second", "first", "initial commit"}
 	errLost := errors.New("lost")
 	for n := 1; ; n++ {
-		d := sitDown(t)
+		d := newFixture(t)
 		d.must("first", "", "a=1")
 		d.must("second", "", "b=2")
 		d.must("third", "", "c=3")
@@ -157,7 +157,7 @@ func TestMoveAfterDelete(t *testing.T) {
 	errLost := errors.New("lost")
 	for copies := 1; copies <= 3; copies++ {
 		for victims := 1; victims <= copies; victims++ {
-			d := sitDown(t)
+			d := newFixture(t)
 			d.must("first", "", "a=1")
 			d.must("second", "", "b=2")
 			d.must("third", "", "c=3")
@@ -194,7 +194,7 @@ func TestMoveToForeign(t *testing.T) {
 	all := []string{"second", "first", "initial commit"}
 	refused, moved := 0, 0
 	for n := 1; ; n++ {
-		d := sitDown(t)
+		d := newFixture(t)
 		d.must("first", "", "a=1")
 		d.must("second", "", "b=2")
 		row, err := d.o.Writer.Catalog().Latest(t.Context(), symbol)
@@ -244,7 +244,7 @@ func TestMoveToForeign(t *testing.T) {
 // A repository that is created anew after a move is not moved into the old one.
 func TestMoveAnew(t *testing.T) {
 	t.Parallel()
-	d := sitDown(t)
+	d := newFixture(t)
 	d.must("first", "", "a=1")
 	if err := d.Move(t.Context(), symbol, "org/new"); err != nil {
 		t.Fatal(err)

@@ -27,15 +27,15 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
-// requests counts requests by kind, and the bytes of their answers.
-type requests struct {
+// requestCounts counts requests by kind, and the bytes of their answers.
+type requestCounts struct {
 	mu    sync.Mutex
 	kinds map[string]int // guarded by mu
 	total int            // guarded by mu
 	read  int64          // guarded by mu
 }
 
-func (r *requests) add(kind string, n int, bytes int64) {
+func (r *requestCounts) add(kind string, n int, bytes int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.kinds == nil {
@@ -47,7 +47,7 @@ func (r *requests) add(kind string, n int, bytes int64) {
 }
 
 // take returns the requests since the last call.
-func (r *requests) take() (total int, text string) {
+func (r *requestCounts) take() (total int, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	total, text = r.total, fmt.Sprintf("%d requests, %d bytes read: %v", r.total, r.read, r.kinds)
@@ -58,7 +58,7 @@ func (r *requests) take() (total int, text string) {
 // A countedStore counts what a bucket would be sent.
 type countedStore struct {
 	origin.WriteStore
-	*requests
+	*requestCounts
 }
 
 func (s countedStore) Close() error { return nil }
@@ -118,12 +118,12 @@ func kindOf(k names.Key) string {
 	return fmt.Sprint(p.Kind)
 }
 
-// quiet is a Report that fails the test for a skipped path.
-type quiet struct{ t *testing.T }
+// strictReport is a Report that fails the test for a skipped path.
+type strictReport struct{ t *testing.T }
 
-func (quiet) Add(*ingest.Entry)             {}
-func (q quiet) Skip(path string, why error) { q.t.Error(path, why) }
-func (q quiet) Note(text string)            { q.t.Log(text) }
+func (strictReport) Add(*ingest.Entry)             {}
+func (q strictReport) Skip(path string, why error) { q.t.Error(path, why) }
+func (q strictReport) Note(text string)            { q.t.Log(text) }
 
 func writeFiles(t *testing.T, dir string, files int) {
 	t.Helper()
@@ -134,17 +134,17 @@ func writeFiles(t *testing.T, dir string, files int) {
 	}
 }
 
-// A desk publishes one folder to one store, like commands in a row.
-type desk struct {
+// A repeatedPublish publishes one folder to one store, like commands in a row.
+type repeatedPublish struct {
 	store                 stack.WriteStore
 	folder, cache, states string
 }
 
-func newDesk(t *testing.T, s stack.WriteStore) *desk {
-	return &desk{store: s, folder: t.TempDir(), cache: t.TempDir(), states: t.TempDir()}
+func newRepeatedPublish(t *testing.T, s stack.WriteStore) *repeatedPublish {
+	return &repeatedPublish{store: s, folder: t.TempDir(), cache: t.TempDir(), states: t.TempDir()}
 }
 
-func (d *desk) publish(t *testing.T, mirrored bool) publish.Result {
+func (d *repeatedPublish) publish(t *testing.T, mirrored bool) publish.Result {
 	t.Helper()
 	s := &stack.PublishStore{WriteStore: d.store}
 	if mirrored {
@@ -160,7 +160,7 @@ func (d *desk) publish(t *testing.T, mirrored bool) publish.Result {
 	}
 	o.Ingest.Ignore, o.Ingest.Progress = new(ignore.Matcher), ui.NewProgress(io.Discard, "", "", ui.ProgressNone)
 	o.Ingest.Folders, o.Ingest.Pack.FlushBytes = []string{d.folder}, 1 // a shard for each file
-	r, err := publish.Run(t.Context(), o, quiet{t})
+	r, err := publish.Run(t.Context(), o, strictReport{t})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func (d *desk) publish(t *testing.T, mirrored bool) publish.Result {
 }
 
 // change writes one file again, with one new chunk.
-func (d *desk) change(t *testing.T, seed uint64) {
+func (d *repeatedPublish) change(t *testing.T, seed uint64) {
 	t.Helper()
 	data := bytes.Join([][]byte{origintest.Random(7, 3000), origintest.Random(1<<32+seed, 2000)}, nil)
 	if err := os.WriteFile(filepath.Join(d.folder, "00007"), data, 0o600); err != nil {
@@ -177,9 +177,9 @@ func (d *desk) change(t *testing.T, seed uint64) {
 }
 
 // testRequests publishes files in many shards, then one changed file.
-func testRequests(t *testing.T, s stack.WriteStore, n *requests, files int) {
+func testRequests(t *testing.T, s stack.WriteStore, n *requestCounts, files int) {
 	const most = 60
-	d := newDesk(t, s)
+	d := newRepeatedPublish(t, s)
 	writeFiles(t, d.folder, files)
 	d.publish(t, true)
 	_, text := n.take()
@@ -213,13 +213,13 @@ func testRequests(t *testing.T, s stack.WriteStore, n *requests, files int) {
 
 // A publish of one changed file into a store with 2,000 shards makes at most 60 requests.
 func TestRequests(t *testing.T) {
-	n := new(requests)
+	n := new(requestCounts)
 	testRequests(t, countedStore{origintest.Memory(), n}, n, 2000)
 }
 
 // The same over a real server, with fewer shards.
 func TestRequestsS3(t *testing.T) {
-	server, n := origintest.ServeS3(t), new(requests)
+	server, n := origintest.ServeS3(t), new(requestCounts)
 	env := server.Env()
 	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := http.DefaultTransport.RoundTrip(r)

@@ -14,8 +14,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// A shelf is a XorbCache over xorbs of 1,000 bytes, and the requests for them.
-type shelf struct {
+// A countedCache is a XorbCache over xorbs of 1,000 bytes, and the requests for them.
+type countedCache struct {
 	*XorbCache
 	keys []names.Key
 
@@ -39,11 +39,11 @@ func (s readers) ReadAtProgress(ctx context.Context, k names.Key, p []byte, off 
 
 const shelved = 1000
 
-// newShelf returns a shelf with n xorbs and memory for some of them.
-func newShelf(t *testing.T, n, memory int) *shelf {
+// newCountedCache returns a countedCache with n xorbs and memory for some of them.
+func newCountedCache(t *testing.T, n, memory int) *countedCache {
 	t.Helper()
 	store := origintest.Memory()
-	s := &shelf{loads: map[names.Key]int{}, bad: map[names.Key]bool{}}
+	s := &countedCache{loads: map[names.Key]int{}, bad: map[names.Key]bool{}}
 	sizes := map[names.Key]int64{}
 	for i := range n {
 		k := names.XorbKey(codec.Hash{byte(i)})
@@ -76,7 +76,7 @@ func bytesOf(i int) []byte {
 }
 
 // read reads some bytes of a xorb, and returns how often it was loaded so far.
-func (s *shelf) read(t *testing.T, ctx context.Context, i int) (loads int) {
+func (s *countedCache) read(t *testing.T, ctx context.Context, i int) (loads int) {
 	t.Helper()
 	p := make([]byte, 10)
 	if err := s.ReadAt(ctx, s.keys[i], p, 500); err != nil || string(p) != string(bytesOf(i)[500:510]) {
@@ -85,7 +85,7 @@ func (s *shelf) read(t *testing.T, ctx context.Context, i int) (loads int) {
 	return s.loaded(i)
 }
 
-func (s *shelf) loaded(i int) int {
+func (s *countedCache) loaded(i int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.loads[s.keys[i]]
@@ -94,7 +94,7 @@ func (s *shelf) loaded(i int) int {
 // Each xorb comes once, however many ask, also for its end; when it has made room for
 // others, parts are requested from the store.
 func TestHeldStore(t *testing.T) {
-	s := newShelf(t, 5, 3)
+	s := newCountedCache(t, 5, 3)
 	var readers sync.WaitGroup
 	for i := range 60 {
 		readers.Go(func() { s.read(t, t.Context(), i%3) })
@@ -123,7 +123,7 @@ func TestHeldStore(t *testing.T) {
 
 // The next one is on its way with the first read of one; a damaged one is not held.
 func TestHeldStoreFollows(t *testing.T) {
-	s := newShelf(t, 4, 3)
+	s := newCountedCache(t, 4, 3)
 	s.bad[s.keys[1]] = true
 	s.prefetchOrder(s.keys)
 	s.read(t, t.Context(), 0)

@@ -22,46 +22,46 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// A desk is where tests publish: a writer at a store that it may share with others.
+// A fixture is where tests publish: a writer at a store that it may share with others.
 //
 // Trees are written in words: "d/" is a directory, "d/x=12" a file with 12 in it,
 // "l->d" a link. The root exists without being named, and the order is free.
-type desk struct {
+type fixture struct {
 	t testing.TB
 	*Writer
-	*ticker
+	*manualClock
 	store origin.WriteStore
 }
 
-// A ticker is a clock that only Sleep moves.
-type ticker struct {
+// A manualClock is a clock that only Sleep moves.
+type manualClock struct {
 	mu   sync.Mutex
 	at   time.Time // guarded by mu
 	dice *rand.Rand
 }
 
-func newTicker() *ticker {
-	return &ticker{at: time.Unix(1_700_000_000, 0), dice: rand.New(rand.NewPCG(1, 2))}
+func newManualClock() *manualClock {
+	return &manualClock{at: time.Unix(1_700_000_000, 0), dice: rand.New(rand.NewPCG(1, 2))}
 }
 
-func (k *ticker) time() time.Time {
+func (k *manualClock) time() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.at
 }
 
-func (k *ticker) pass(d time.Duration) {
+func (k *manualClock) pass(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.at = k.at.Add(d)
 }
 
-func (k *ticker) wait(ctx context.Context, d time.Duration) error {
+func (k *manualClock) wait(ctx context.Context, d time.Duration) error {
 	k.pass(d)
 	return ctx.Err()
 }
 
-func (k *ticker) roll(b []byte) {
+func (k *manualClock) roll(b []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range b {
@@ -69,7 +69,7 @@ func (k *ticker) roll(b []byte) {
 	}
 }
 
-func (k *ticker) options() Options {
+func (k *manualClock) options() Options {
 	return Options{
 		Settings: &names.Settings{
 			Page: page.Sizes{Min: 512, Max: 2048, Bits: 2, Restart: 16}, Block: 4,
@@ -79,20 +79,20 @@ func (k *ticker) options() Options {
 	}
 }
 
-// sitDown returns a desk at a store.
-func sitDown(t testing.TB, s origin.WriteStore) *desk {
+// newFixture returns a fixture at a store.
+func newFixture(t testing.TB, s origin.WriteStore) *fixture {
 	t.Helper()
-	return sitDownWith(t, s, newTicker())
+	return newFixtureWith(t, s, newManualClock())
 }
 
-// sitDownWith is sitDown with an existing clock.
-func sitDownWith(t testing.TB, s origin.WriteStore, k *ticker) *desk {
+// newFixtureWith is sitDown with an existing clock.
+func newFixtureWith(t testing.TB, s origin.WriteStore, k *manualClock) *fixture {
 	t.Helper()
-	return &desk{t, newTestPublisher(t, s, k.options()), k, s}
+	return &fixture{t, newTestPublisher(t, s, k.options()), k, s}
 }
 
 // reopen opens the catalog again, with empty caches.
-func (d *desk) reopen() {
+func (d *fixture) reopen() {
 	d.t.Helper()
 	var err error
 	if d.catalog, err = catalog.Open(context.Background(), d.store, origin.Pages(d.store)); err != nil {
@@ -189,7 +189,7 @@ func wordsOf(ctx context.Context, t catalog.Tree) (string, error) {
 }
 
 // replace publishes a tree in words.
-func (d *desk) replace(symbol, words string) (names.Row, error) {
+func (d *fixture) replace(symbol, words string) (names.Row, error) {
 	b, err := d.Begin(context.Background(), symbol, PublishOptions{Message: words, Nested: true})
 	if err != nil {
 		return names.Row{}, err
@@ -212,7 +212,7 @@ func changesOf(words string) []page.Change {
 	return list
 }
 
-func (d *desk) update(symbol, words string) (names.Row, error) {
+func (d *fixture) update(symbol, words string) (names.Row, error) {
 	b, err := d.Begin(context.Background(), symbol, PublishOptions{Message: words, Nested: true})
 	if err != nil {
 		return names.Row{}, err
@@ -221,7 +221,7 @@ func (d *desk) update(symbol, words string) (names.Row, error) {
 }
 
 // must is for rows that a test only needs to be there.
-func (d *desk) must(row names.Row, err error) names.Row {
+func (d *fixture) must(row names.Row, err error) names.Row {
 	d.t.Helper()
 	if err != nil {
 		d.t.Fatal(err)
@@ -230,7 +230,7 @@ func (d *desk) must(row names.Row, err error) names.Row {
 }
 
 // see returns a version in words, or the reason for its absence without the symbol.
-func (d *desk) see(symbol, at string) string {
+func (d *fixture) see(symbol, at string) string {
 	d.t.Helper()
 	asOf, err := names.ParseAsOf(at)
 	if err != nil {

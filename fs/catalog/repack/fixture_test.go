@@ -41,32 +41,32 @@ func settings() *names.Settings {
 	return s
 }
 
-// A shop is a store in which only the test does something, on a clock of its own.
-type shop struct {
+// A fixture is a store in which only the test does something, on a clock of its own.
+type fixture struct {
 	t     testing.TB
 	now   atomic.Int64 // nanoseconds since 1970; puts of a repack read it at once
 	store origin.WriteStore
 }
 
-func (s *shop) time() time.Time       { return time.Unix(0, s.now.Load()) }
-func (s *shop) pass(d time.Duration)  { s.now.Add(int64(d)) }
-func (s *shop) setTime(now time.Time) { s.now.Store(now.UnixNano()) }
+func (s *fixture) time() time.Time       { return time.Unix(0, s.now.Load()) }
+func (s *fixture) pass(d time.Duration)  { s.now.Add(int64(d)) }
+func (s *fixture) setTime(now time.Time) { s.now.Store(now.UnixNano()) }
 
-// shopAt returns a shop without a store.
-func shopAt(t testing.TB, now time.Time) *shop {
-	s := &shop{t: t}
+// fixtureAt returns a fixture without a store.
+func fixtureAt(t testing.TB, now time.Time) *fixture {
+	s := &fixture{t: t}
 	s.setTime(now)
 	return s
 }
 
-func newShop(t testing.TB) *shop {
-	s := shopAt(t, time.Unix(1_700_000_000, 0))
+func newFixture(t testing.TB) *fixture {
+	s := fixtureAt(t, time.Unix(1_700_000_000, 0))
 	s.store = origintest.MemoryAt(s.time)
 	return s
 }
 
 // writer opens the catalog of another view of the store.
-func (s *shop) writer(over origin.WriteStore) *writer.Writer {
+func (s *fixture) writer(over origin.WriteStore) *writer.Writer {
 	s.t.Helper()
 	w, err := writer.Open(context.Background(), over, origin.Pages(over), writer.Options{
 		Settings: settings(), Clock: s.time,
@@ -82,7 +82,7 @@ func (s *shop) writer(over origin.WriteStore) *writer.Writer {
 type files map[string][]byte
 
 // publish publishes files as the whole of a symbol.
-func (s *shop) publish(symbol string, tree files) names.Row {
+func (s *fixture) publish(symbol string, tree files) names.Row {
 	s.t.Helper()
 	row, _, err := publish(s.writer(s.store), s.store, symbol, tree)
 	if err != nil {
@@ -135,7 +135,7 @@ func publish(w *writer.Writer, store origin.WriteStore, symbol string, tree file
 	return row, p.Stats(), err
 }
 
-func (s *shop) repack(o repack.Options) *repack.Report {
+func (s *fixture) repack(o repack.Options) *repack.Report {
 	s.t.Helper()
 	r, err := s.repackOver(s.store, o)
 	if err != nil {
@@ -144,24 +144,24 @@ func (s *shop) repack(o repack.Options) *repack.Report {
 	return r
 }
 
-func (s *shop) repackOver(store origin.WriteStore, o repack.Options) (*repack.Report, error) {
+func (s *fixture) repackOver(store origin.WriteStore, o repack.Options) (*repack.Report, error) {
 	return repack.Run(context.Background(), store, s.writer(store), o)
 }
 
 // sweep sweeps when everything is older than the time of grace.
-func (s *shop) sweep() sweep.Report {
+func (s *fixture) sweep() sweep.Report {
 	s.t.Helper()
 	s.pass(grace + time.Second)
 	return s.sweepNow()
 }
 
-func (s *shop) sweepNow() sweep.Report {
+func (s *fixture) sweepNow() sweep.Report {
 	s.t.Helper()
 	return s.sweepWhile(func() {})
 }
 
 // sweepWhile calls a function while a sweep waits between its announcement and its deletions.
-func (s *shop) sweepWhile(change func()) sweep.Report {
+func (s *fixture) sweepWhile(change func()) sweep.Report {
 	s.t.Helper()
 	var once sync.Once
 	r, err := sweep.Sweep(context.Background(), s.store, origin.Pages(s.store), sweep.Options{
@@ -179,7 +179,7 @@ func (s *shop) sweepWhile(change func()) sweep.Report {
 }
 
 // check fails the test if catalog check finds something.
-func (s *shop) check() {
+func (s *fixture) check() {
 	s.t.Helper()
 	_, err := sweep.Check(context.Background(), s.store, origin.Pages(s.store), sweep.CheckOptions{
 		Data: true, Found: func(f sweep.Finding) { s.t.Errorf("found: %+v", f) },
