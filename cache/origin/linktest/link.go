@@ -1,9 +1,11 @@
 package linktest
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,8 +50,9 @@ type conn struct {
 	l              *Link
 	client, server net.Conn
 	own            faulty.Pace
-	passed         int64       // bytes from the server
-	dead           atomic.Bool // no byte passes any more
+	passed         int64        // bytes from the server
+	sent           atomic.Int64 // bytes of the client; -1 after the end
+	dead           atomic.Bool  // no byte passes any more
 }
 
 // A connection carries up to window bytes that have not arrived. It bounds the rate of one
@@ -124,12 +127,12 @@ func (l *Link) ResetAll() {
 	l.conns = nil
 }
 
-// ResetNewest resets the newest connection.
-func (l *Link) ResetNewest() {
+// ResetBusiest resets the connection whose client has sent the most bytes.
+func (l *Link) ResetBusiest() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.conns); n > 0 {
-		l.conns[n-1].reset()
+	if len(l.conns) > 0 {
+		slices.MaxFunc(l.conns, func(a, b *conn) int { return cmp.Compare(a.sent.Load(), b.sent.Load()) }).reset()
 	}
 }
 
@@ -230,10 +233,12 @@ func (c *conn) passRequests() {
 				c.l.requests.Add(1)
 			}
 			n, _ = c.server.Write(b[:n])
+			c.sent.Add(int64(n))
 			c.l.sent.Add(int64(n))
 		}
 		if err != nil {
 			c.server.Close()
+			c.sent.Store(-1)
 			return
 		}
 	}
