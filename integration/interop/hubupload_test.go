@@ -234,7 +234,7 @@ func TestHubRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	const files, size = 60, 60_000 // 4.8 MB in base64
-	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", "--token-file", tokens, "--quota=5MB", filepath.Join(dir, "store"))
+	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", "--token-file", tokens, "--quota=3MB", filepath.Join(dir, "store"))
 	h := &hub{Server: &httptest.Server{URL: strings.TrimSuffix(address.String(), "/")}}
 	in, err := json.Marshal(map[string]any{"do": "refused", "repo": "org/model", "writer": "hf_writer", "reader": "hf_reader", "files": files, "size": size})
 	if err != nil {
@@ -247,7 +247,7 @@ func TestHubRefused(t *testing.T) {
 	}
 	const (
 		mayOnlyRead = "the token may only read; the operator of the server can allow uploads with the word write behind it in the token file"
-		isFull      = "the store is full: its quota is 5000000 bytes; delete versions and run xetfs catalog sweep"
+		isFull      = "the store is full: its quota is 3000000 bytes; delete versions and run xetfs catalog sweep"
 	)
 	for what, want := range map[string]string{
 		"reader": mayOnlyRead, "reader commit": mayOnlyRead, "parent": "the parentCommit is not the newest commit", "quota": isFull,
