@@ -372,7 +372,7 @@ func TestReadLimit(t *testing.T) {
 	e.block = make(chan struct{})
 	log := newSyncBuffer()
 	m := mountFake(t, newFakeTree(e.file("f", pattern(10))), e,
-		Options{ReadLimit: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+		Options{ReadLimit: time.Second, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if _, err := os.ReadFile(m.path("f")); !errors.Is(err, unix.EIO) {
 		t.Errorf("read: %v, want EIO", err)
 	}

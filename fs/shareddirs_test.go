@@ -76,6 +76,7 @@ func (m mountFixture) withoutMessages(t *testing.T, f func()) {
 		if after = m.messages(); maps.Equal(before, after) {
 			return
 		}
+		t.Logf("repeated after %v became %v", before, after)
 	}
 	t.Errorf("each call sent messages: %v, before the last one %v", after, before)
 }

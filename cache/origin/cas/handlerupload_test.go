@@ -181,11 +181,11 @@ func TestUploadProgress(t *testing.T) {
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	u := &uploads{}
-	s := uploadServer(t, u, 300*time.Millisecond)
+	s := uploadServer(t, u, 3*time.Second)
 	r, w := io.Pipe()
 	go func() {
 		for range 4 {
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(800 * time.Millisecond)
 			if _, err := w.Write([]byte("part ")); err != nil {
 				break
 			}

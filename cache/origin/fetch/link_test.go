@@ -219,9 +219,9 @@ func TestO28_NeverUp(t *testing.T) {
 	}
 	url := "http://" + l.Addr().String()
 	l.Close()
-	c := newClient(t, url, fetch.Options{Limits: fetch.Limits{First: 300 * time.Millisecond, Read: time.Minute}})
+	c := newClient(t, url, fetch.Options{Limits: fetch.Limits{First: 2 * time.Second, Read: time.Minute}})
 	_, err = c.Size(t.Context(), fetch.Request{Key: "k", URL: url})
-	if !errors.Is(err, origin.ErrUnavailable) || !regexp.MustCompile(`^"k": origin unavailable: no answer within 0.3 s: dial tcp .*: connection refused$`).MatchString(err.Error()) {
+	if !errors.Is(err, origin.ErrUnavailable) || !regexp.MustCompile(`^"k": origin unavailable: no answer within 2 s: dial tcp .*: connection refused$`).MatchString(err.Error()) {
 		t.Errorf("Size = %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestO28_Unreachable(t *testing.T) {
 	open := func() *s3.Store { // the limit begins with the first call of a store
 		return openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{
-			Limits: fetch.Limits{First: 300 * time.Millisecond},
+			Limits: fetch.Limits{First: 2 * time.Second},
 			Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 				return nil, errors.New("connection refused")
 			}),
