@@ -423,7 +423,7 @@ func TestSharedDisk(t *testing.T) {
 }
 
 // The write-behind queue is bounded. Further chunks are not stored, and their memory is freed.
-func TestKeepingIsBounded(t *testing.T) {
+func TestWriteBehindIsBounded(t *testing.T) {
 	x := store(t, false, same(64, 1000)...)
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 	m.fetches.mu.Lock()

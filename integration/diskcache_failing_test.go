@@ -84,7 +84,7 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 			tt.clear(t, m, dir)
 			if *cachePatience {
 				time.Sleep(fullPause + time.Second)
-				wantKeeping(t, remote, m)
+				wantAllOnDisk(t, remote, m)
 				m.Quiet(eventFull)
 			}
 			m.Unmount()
@@ -105,8 +105,8 @@ func TestD01_D02_D03_NoRoom(t *testing.T) {
 // fetched again, and so not stored.
 const inMemory = 1 << 20
 
-// wantKeeping reads until all comes from the disk.
-func wantKeeping(t *testing.T, remote *RemoteFiles, m *harness.Mount) {
+// wantAllOnDisk reads until all comes from the disk.
+func wantAllOnDisk(t *testing.T, remote *RemoteFiles, m *harness.Mount) {
 	t.Helper()
 	harness.WaitUntil(t, "all is kept", func() bool {
 		before := remote.Traffic()
@@ -227,7 +227,7 @@ func TestD05_D07_DiskGone(t *testing.T) {
 				if _, ok := m.Log.Wait(failedPause+fullPause+harness.Patience, harness.Event(eventResumed)); !ok {
 					t.Fatal("it does not resume")
 				}
-				wantKeeping(t, remote, m)
+				wantAllOnDisk(t, remote, m)
 			}
 			m.Unmount()
 			m = harness.MountSource(t, remote.URL, flags...)

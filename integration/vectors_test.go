@@ -158,7 +158,7 @@ func TestVectors(t *testing.T) {
 			t.Run("by-sha256", func(t *testing.T) { checkBySHA256(t, m, set) })
 			t.Run("shards", func(t *testing.T) { checkShards(t, m) })
 			t.Run("random ranges", func(t *testing.T) { checkRandom(t, m, set) })
-			t.Run("32 readers", func(t *testing.T) { checkCrowd(t, m, set) })
+			t.Run("32 readers", func(t *testing.T) { checkConcurrentReaders(t, m, set) })
 		})
 	}
 }
@@ -283,7 +283,7 @@ func checkRandom(t *testing.T, m *harness.Mount, set VectorSet) {
 
 // 32 readers of the biggest files, each in its own order, on a mount that has seen
 // nothing yet.
-func checkCrowd(t *testing.T, m *harness.Mount, set VectorSet) {
+func checkConcurrentReaders(t *testing.T, m *harness.Mount, set VectorSet) {
 	files := set.good()
 	slices.SortStableFunc(files, func(a, b Vector) int { return int(b.Size - a.Size) })
 	files = files[:min(len(files), 16)]

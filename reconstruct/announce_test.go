@@ -48,7 +48,7 @@ func requestKinds(requests []origintest.Request) (shards, footers, chunks int) {
 
 // Announced files share requests, and opening and reading them in any order needs no more.
 func TestAnnounce(t *testing.T) {
-	inVillage(t, faulty.Options{Delay: delay}, cache.Options{}, 200, func(t remoteFiles) {
+	withSmallRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, 200, func(t remoteFiles) {
 		a := t.r.NewFileReadahead()
 		defer a.Close()
 		a.Announce(t.Context(), t.ids(0, 200))
@@ -66,7 +66,7 @@ func TestAnnounce(t *testing.T) {
 
 // Only the first bytes of a larger file are announced, and its Handle fetches the others.
 func TestAnnounceLarger(t *testing.T) {
-	inTown(t, faulty.Options{Delay: delay}, cache.Options{}, []int{1, 64, 1}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, []int{1, 64, 1}, func(t remoteFiles) {
 		a := t.r.NewFileReadahead()
 		defer a.Close()
 		a.Announce(t.Context(), t.ids(0, 3))
@@ -86,7 +86,7 @@ func TestAnnounceLarger(t *testing.T) {
 
 // A file that cannot be described, or the end of a context, concerns no other file.
 func TestAnnounceErrors(t *testing.T) {
-	inVillage(t, faulty.Options{Delay: delay}, cache.Options{}, 8, func(t remoteFiles) {
+	withSmallRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, 8, func(t remoteFiles) {
 		a := t.r.NewFileReadahead()
 		ids := t.ids(0, 8)
 		ids[3].File[0] ^= 1

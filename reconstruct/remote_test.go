@@ -41,9 +41,9 @@ type remoteFile struct {
 // delay is one round trip to the server.
 const delay = 25 * time.Millisecond
 
-// inTown makes files of incompressible 64 KiB chunks in xorbs of 256, puts them on a web
+// withRemoteFiles makes files of incompressible 64 KiB chunks in xorbs of 256, puts them on a web
 // server, and calls do.
-func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do func(t remoteFiles)) {
+func withRemoteFiles(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do func(t remoteFiles)) {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 256, Schemes: []xorb.Scheme{xorb.None}})
 	var files []remoteFile
@@ -52,11 +52,11 @@ func inTown(t *testing.T, o faulty.Options, co cache.Options, chunks []int, do f
 		f := b.Add(content, 64<<10)
 		files = append(files, remoteFile{f.ID(), content})
 	}
-	serveTown(t, o, co, b, files, do)
+	serveRemoteFiles(t, o, co, b, files, do)
 }
 
-// inVillage is inTown for n files of one chunk each in one xorb.
-func inVillage(t *testing.T, o faulty.Options, co cache.Options, n int, do func(t remoteFiles)) {
+// withSmallRemoteFiles is withRemoteFiles for n files of one chunk each in one xorb.
+func withSmallRemoteFiles(t *testing.T, o faulty.Options, co cache.Options, n int, do func(t remoteFiles)) {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
 	var contents [][]byte
@@ -68,11 +68,11 @@ func inVillage(t *testing.T, o faulty.Options, co cache.Options, n int, do func(
 	for i, content := range contents {
 		files = append(files, remoteFile{b.File(x.Term(i, i+1)).ID(), content})
 	}
-	serveTown(t, o, co, b, files, do)
+	serveRemoteFiles(t, o, co, b, files, do)
 }
 
-// serveTown calls do with the files of a Builder on a web server.
-func serveTown(t *testing.T, o faulty.Options, co cache.Options, b *origintest.Builder, files []remoteFile, do func(t remoteFiles)) {
+// serveRemoteFiles calls do with the files of a Builder on a web server.
+func serveRemoteFiles(t *testing.T, o faulty.Options, co cache.Options, b *origintest.Builder, files []remoteFile, do func(t remoteFiles)) {
 	t.Helper()
 	store := origintest.Memory()
 	s := b.Put(store)
@@ -136,7 +136,7 @@ func xorbBytes(requests []origintest.Request) (chunks, footers int64) {
 // The first byte is three round trips away: where the file is described, where its chunks
 // lie, the chunks. From then on a read anywhere in that xorb is one.
 func TestFarRoundTrips(t *testing.T) {
-	inTown(t, faulty.Options{Delay: delay}, cache.Options{}, []int{256, 4}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, []int{256, 4}, func(t remoteFiles) {
 		start := time.Now()
 		h := t.open(0)
 		if took := time.Since(start); took != delay {
@@ -171,7 +171,7 @@ func TestFarRoundTrips(t *testing.T) {
 // A scan is as quick as the link, and fetches every byte once.
 func TestFarScan(t *testing.T) {
 	const rate = 100_000_000
-	inTown(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{640}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{640}, func(t remoteFiles) {
 		h := t.open(0)
 		defer h.Close()
 		size := int64(len(t.files[0].want))
@@ -211,7 +211,7 @@ func TestFarScan(t *testing.T) {
 // Concurrent requests compensate for slow responses.
 func TestFarScanOfSlowConnections(t *testing.T) {
 	const each = 12_000_000
-	inTown(t, faulty.Options{Delay: delay, Each: each}, cache.Options{}, []int{640}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay, Each: each}, cache.Options{}, []int{640}, func(t remoteFiles) {
 		h := t.open(0)
 		defer h.Close()
 		start := time.Now()
@@ -230,7 +230,7 @@ func TestFarScanOfSlowConnections(t *testing.T) {
 func TestFarIdleHandles(t *testing.T) {
 	scan := func(idle int) (took time.Duration) {
 		co := cache.Options{AheadBytes: 32 << 20}
-		inTown(t, faulty.Options{Delay: delay, Bandwidth: 100_000_000}, co, []int{400, 400}, func(t remoteFiles) {
+		withRemoteFiles(t, faulty.Options{Delay: delay, Bandwidth: 100_000_000}, co, []int{400, 400}, func(t remoteFiles) {
 			for i := range idle {
 				h := t.open(0)
 				defer h.Close()
@@ -258,7 +258,7 @@ func TestFarIdleHandles(t *testing.T) {
 
 // Concurrent readers of the same bytes share one response.
 func TestFarShared(t *testing.T) {
-	inTown(t, faulty.Options{Delay: delay}, cache.Options{}, []int{64}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, []int{64}, func(t remoteFiles) {
 		var readers sync.WaitGroup
 		for range 100 {
 			readers.Go(func() {
@@ -279,7 +279,7 @@ func TestFarShared(t *testing.T) {
 // The first chunks of a long fetch are available to waiting readers at once.
 func TestFarPieces(t *testing.T) {
 	const rate = 1_000_000
-	inTown(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{64}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay, Bandwidth: rate}, cache.Options{}, []int{64}, func(t remoteFiles) {
 		f, err := t.r.Open(t.Context(), t.files[0].id)
 		if err != nil {
 			t.Fatal(err)
@@ -299,7 +299,7 @@ func TestFarPieces(t *testing.T) {
 
 // Bits that flip on the way never reach a reader; nearly always the next try is right.
 func TestFarFlips(t *testing.T) {
-	inTown(t, faulty.Options{Delay: time.Millisecond, Corrupt: 0.2, Seed: 3}, cache.Options{MemoryBytes: 1 << 20}, []int{64}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: time.Millisecond, Corrupt: 0.2, Seed: 3}, cache.Options{MemoryBytes: 1 << 20}, []int{64}, func(t remoteFiles) {
 		dice := rand.New(rand.NewPCG(1, 1))
 		failed, wrong := 0, 0
 		var h *Handle
@@ -330,7 +330,7 @@ func TestFarFlips(t *testing.T) {
 
 // All faults at once, but for bits: every byte is right, and no read fails.
 func TestFarFaults(t *testing.T) {
-	inTown(t, faulty.Options{Delay: delay, Fail: 0.05, Truncate: 0.05, Seed: 5}, cache.Options{}, []int{600}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay, Fail: 0.05, Truncate: 0.05, Seed: 5}, cache.Options{}, []int{600}, func(t remoteFiles) {
 		h := t.open(0)
 		defer h.Close()
 		for off := int64(0); off < int64(len(t.files[0].want)); off += 256 << 10 {
@@ -347,7 +347,7 @@ func TestFarFaults(t *testing.T) {
 // recovered.
 func TestFarHangs(t *testing.T) {
 	var hanging atomic.Bool
-	inTown(t, faulty.Options{}, cache.Options{}, []int{64}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{}, cache.Options{}, []int{64}, func(t remoteFiles) {
 		t.web.Wrap = func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if hanging.Load() {
@@ -391,7 +391,7 @@ func TestFarHangs(t *testing.T) {
 
 // Whole reads ahead too, and each byte once.
 func TestFarWhole(t *testing.T) {
-	inTown(t, faulty.Options{Delay: delay, Bandwidth: 100_000_000}, cache.Options{}, []int{600}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay, Bandwidth: 100_000_000}, cache.Options{}, []int{600}, func(t remoteFiles) {
 		f, err := t.r.Open(t.Context(), t.files[0].id)
 		if err != nil {
 			t.Fatal(err)

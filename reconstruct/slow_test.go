@@ -11,7 +11,7 @@ import (
 // N07: over a very slow link reads are right and in time, and those beside a scan are not
 // starved.
 func TestN07_SlowLink(t *testing.T) {
-	inTown(t, faulty.Options{Delay: delay, Bandwidth: 125_000}, cache.Options{}, []int{200, 10}, func(t remoteFiles) {
+	withRemoteFiles(t, faulty.Options{Delay: delay, Bandwidth: 125_000}, cache.Options{}, []int{200, 10}, func(t remoteFiles) {
 		h := t.open(0)
 		defer h.Close()
 		other := t.open(1)

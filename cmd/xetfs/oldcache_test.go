@@ -41,7 +41,7 @@ func TestF58_OldCacheProgram(t *testing.T) {
 	}
 	dir := t.TempDir()
 	unpackOldCache(t, dir)
-	p := newOldParty(t, program(t), dir)
+	p := newOldFixture(t, program(t), dir)
 	p.run("cache", "verify", "--cache-dir", p.path("cache"))
 	pin, err := os.ReadFile(p.path("pin"))
 	if err != nil {
@@ -73,7 +73,7 @@ type oldFixture struct {
 	counts map[string]map[names.Kind]int // requests by host and kind of object
 }
 
-func newOldParty(t *testing.T, bin, dir string) *oldFixture {
+func newOldFixture(t *testing.T, bin, dir string) *oldFixture {
 	p := &oldFixture{t: t, bin: bin, dir: dir, stores: map[string]*lieServer{}, counts: map[string]map[names.Kind]int{}}
 	for _, host := range []string{"catalog.example", "bare.example"} {
 		p.stores[host] = &lieServer{honest: objectMap{}}
@@ -203,7 +203,7 @@ func makeOldCache(t *testing.T) {
 		put("bare.example/"+string(k), b)
 	}
 
-	p := newOldParty(t, *oldProgram, dir)
+	p := newOldFixture(t, *oldProgram, dir)
 	catalog := p.stores["catalog.example"]
 	catalog.lying.Store(&servedLie{objects: exchangeFiles(t, w, last)})
 	read := func(m, path string, n int64) {

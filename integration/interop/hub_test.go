@@ -186,6 +186,13 @@ func hubFolder(t *testing.T) string {
 // startServe runs xetfs serve until the test ends or stop is called.
 func startServe(t *testing.T, env []string, args ...string) (address *url.URL, stop func()) {
 	t.Helper()
+	address, _, stop = startServeProcess(t, env, args...)
+	return address, stop
+}
+
+// startServeProcess is startServe. It also returns the process.
+func startServeProcess(t *testing.T, env []string, args ...string) (address *url.URL, server *os.Process, stop func()) {
+	t.Helper()
 	cmd := exec.Command(need(t, xetfsEnv), append([]string{"serve", "--listen=127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	address, err := startServer(cmd)
@@ -201,7 +208,7 @@ func startServe(t *testing.T, env []string, args ...string) (address *url.URL, s
 		}
 	})
 	t.Cleanup(stop)
-	return address, stop
+	return address, cmd.Process, stop
 }
 
 // startServer starts a server and returns the address that it prints.

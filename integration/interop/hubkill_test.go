@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,7 +41,7 @@ func (h *hub) attempt(ctx context.Context, t *testing.T, repo, folder string) er
 }
 
 // hubAt returns the hub at an address, without a proxy.
-func hubAt(address fmt.Stringer) *hub {
+func hubAt(address *url.URL) *hub {
 	return &hub{Server: &httptest.Server{URL: strings.TrimSuffix(address.String(), "/")}}
 }
 

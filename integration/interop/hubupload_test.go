@@ -235,7 +235,7 @@ func TestHubRefused(t *testing.T) {
 	}
 	const files, size = 60, 60_000 // 4.8 MB in base64
 	address, _ := startServe(t, nil, "--writable", "--cache-dir=off", "--token-file", tokens, "--quota=3MB", filepath.Join(dir, "store"))
-	h := &hub{Server: &httptest.Server{URL: strings.TrimSuffix(address.String(), "/")}}
+	h := hubAt(address)
 	in, err := json.Marshal(map[string]any{"do": "refused", "repo": "org/model", "writer": "hf_writer", "reader": "hf_reader", "files": files, "size": size})
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ type recipeFixture struct {
 // TestPythonRecipes runs the page python, recipe by recipe, on a mount. No library tries to write to
 // the mount, and none prints an error.
 func TestPythonRecipes(t *testing.T) {
-	p := newPantry(t)
+	p := newRecipeFixture(t)
 	for _, r := range recipes {
 		t.Run(r.name, func(t *testing.T) {
 			for _, block := range p.blocks(t, r) {
@@ -72,8 +72,8 @@ func TestPythonRecipes(t *testing.T) {
 	t.Run("overlay", p.testOverlay)
 }
 
-// newPantry makes and publishes the data, and mounts the store.
-func newPantry(t *testing.T) *recipeFixture {
+// newRecipeFixture makes and publishes the data, and mounts the store.
+func newRecipeFixture(t *testing.T) *recipeFixture {
 	p := &recipeFixture{venv: need(t, recipesEnv), work: t.TempDir()}
 	page, err := os.ReadFile("../../cmd/xetfs/docs/python.md")
 	if err != nil {

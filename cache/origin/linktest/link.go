@@ -51,7 +51,8 @@ type conn struct {
 	client, server net.Conn
 	own            faulty.Pace
 	passed         int64        // bytes from the server
-	sent           atomic.Int64 // bytes of the client; -1 after the end
+	sent           atomic.Int64 // bytes of the client
+	ended          atomic.Bool  // it is closed
 	dead           atomic.Bool  // no byte passes any more
 }
 
@@ -127,13 +128,17 @@ func (l *Link) ResetAll() {
 	l.conns = nil
 }
 
-// ResetBusiest resets the connection whose client has sent the most bytes.
-func (l *Link) ResetBusiest() {
+// ResetBusiest resets the open connection whose client has sent the most bytes. It reports false if
+// none is open.
+func (l *Link) ResetBusiest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) > 0 {
-		slices.MaxFunc(l.conns, func(a, b *conn) int { return cmp.Compare(a.sent.Load(), b.sent.Load()) }).reset()
+	l.conns = slices.DeleteFunc(l.conns, func(c *conn) bool { return c.ended.Load() })
+	if len(l.conns) == 0 {
+		return false
 	}
+	slices.MaxFunc(l.conns, func(a, b *conn) int { return cmp.Compare(a.sent.Load(), b.sent.Load()) }).reset()
+	return true
 }
 
 // Swallow lets no byte through existing connections any more, as after a change of the network.
@@ -201,6 +206,7 @@ func (c *conn) close() {
 func (c *conn) reset() {
 	_ = c.client.(*net.TCPConn).SetLinger(0)
 	c.close()
+	c.ended.Store(true)
 }
 
 // isSilent reports whether bytes are dropped.
@@ -238,7 +244,7 @@ func (c *conn) passRequests() {
 		}
 		if err != nil {
 			c.server.Close()
-			c.sent.Store(-1)
+			c.ended.Store(true)
 			return
 		}
 	}

@@ -433,7 +433,7 @@ func TestRefresh(t *testing.T) {
 	find(nil)
 }
 
-var largeFile = flag.Int("large-file", 256<<20, "bytes of the file of TestLargeFile")
+var largeFile = flag.Int64("large-file", 256<<20, "bytes of the file of TestLargeFile")
 
 // A shard of a large file, whose terms all name one xorb, is checked beside reports of progress. The
 // SHA-256 is that of all bytes.
@@ -445,7 +445,7 @@ func TestLargeFile(t *testing.T) {
 	large := &shard.FileInfo{}
 	var leaves []merkle.Leaf
 	sum := sha256.New()
-	for large.Size() < int64(*largeFile) {
+	for large.Size() < *largeFile {
 		large.Terms, large.Verify = append(large.Terms, one.Terms...), append(large.Verify, one.Verify...)
 		for _, c := range p.list.Chunks {
 			leaves = append(leaves, merkle.Leaf{Hash: c.Hash, Size: uint64(c.Size)})

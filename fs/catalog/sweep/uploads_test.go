@@ -247,105 +247,105 @@ type uploadRace struct {
 	lost    []string // objects that are required and missing in the end
 }
 
-func (d *uploadRace) now() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.clock
+func (r *uploadRace) now() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.clock
 }
 
-func (d *uploadRace) pass(by time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clock = d.clock.Add(by)
+func (r *uploadRace) pass(by time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.clock = r.clock.Add(by)
 }
 
-func (d *uploadRace) sleep(ctx context.Context, by time.Duration) error {
-	d.pass(by)
+func (r *uploadRace) sleep(ctx context.Context, by time.Duration) error {
+	r.pass(by)
 	return ctx.Err()
 }
 
-var duelFiles = map[string]int{"a": 1, "b/c": 2, "b/d": 3}
+var raceFiles = map[string]int{"a": 1, "b/c": 2, "b/d": 3}
 
-// newDuel returns a store with a version that was deleted before the time of grace.
-func newDuel(t *testing.T) *uploadRace {
+// newUploadRace returns a store with a version that was deleted before the time of grace.
+func newUploadRace(t *testing.T) *uploadRace {
 	t.Helper()
-	d := &uploadRace{t: t, clock: time.Unix(1_700_000_000, 0), stopped: make(chan struct{}), resume: make(chan struct{}), ended: make(chan error, 1)}
-	d.store = origintest.MemoryAt(d.now)
-	w := d.writer(d.store)
-	for i, files := range []map[string]int{duelFiles, {"other": 9}} {
-		if _, err := publish(t.Context(), w, d.store, symbols[0], files, nil); err != nil {
+	r := &uploadRace{t: t, clock: time.Unix(1_700_000_000, 0), stopped: make(chan struct{}), resume: make(chan struct{}), ended: make(chan error, 1)}
+	r.store = origintest.MemoryAt(r.now)
+	w := r.writer(r.store)
+	for i, files := range []map[string]int{raceFiles, {"other": 9}} {
+		if _, err := publish(t.Context(), w, r.store, symbols[0], files, nil); err != nil {
 			t.Fatal(i, err)
 		}
 	}
 	if err := w.Delete(t.Context(), symbols[0], 0); err != nil {
 		t.Fatal(err)
 	}
-	d.pass(2 * smallSettings().Grace)
-	return d
+	r.pass(2 * smallSettings().Grace)
+	return r
 }
 
-func (d *uploadRace) writer(s origin.WriteStore) *writer.Writer {
-	d.t.Helper()
-	w, err := writer.Open(d.t.Context(), s, origin.Pages(s), writer.Options{Settings: smallSettings(), Clock: d.now, Sleep: d.sleep})
+func (r *uploadRace) writer(s origin.WriteStore) *writer.Writer {
+	r.t.Helper()
+	w, err := writer.Open(r.t.Context(), s, origin.Pages(s), writer.Options{Settings: smallSettings(), Clock: r.now, Sleep: r.sleep})
 	if err != nil {
-		d.t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	return w
 }
 
 // begin runs the sweep until it stops or ends.
-func (d *uploadRace) begin() {
-	if d.started {
+func (r *uploadRace) begin() {
+	if r.started {
 		return
 	}
-	d.started = true
-	d.sweep.stop = func() {
-		close(d.stopped)
-		<-d.resume
+	r.started = true
+	r.sweep.stop = func() {
+		close(r.stopped)
+		<-r.resume
 	}
-	s := d.sweep.over(d.store)
+	s := r.sweep.over(r.store)
 	go func() {
-		_, err := sweep.Sweep(context.Background(), s, origin.Pages(s), sweep.Options{Clock: d.now, Sleep: func(ctx context.Context, by time.Duration) error {
-			for step := smallSettings().Window / 8; d.renew != nil && by > step; by -= step {
-				d.pass(step)
-				d.renew()
+		_, err := sweep.Sweep(context.Background(), s, origin.Pages(s), sweep.Options{Clock: r.now, Sleep: func(ctx context.Context, by time.Duration) error {
+			for step := smallSettings().Window / 8; r.renew != nil && by > step; by -= step {
+				r.pass(step)
+				r.renew()
 			}
-			return d.sleep(ctx, by)
+			return r.sleep(ctx, by)
 		}})
-		d.ended <- err
+		r.ended <- err
 	}()
 	select {
-	case <-d.stopped:
-	case err := <-d.ended:
-		d.ended <- err
+	case <-r.stopped:
+	case err := <-r.ended:
+		r.ended <- err
 	}
 }
 
 // run runs the upload, and the sweep beside it. It returns what the upload returns.
-func (d *uploadRace) run(rest func()) error {
-	d.upload.stop = d.begin
-	s := d.upload.over(d.store)
-	w := d.writer(s)
-	u := &uploadServer{s: s, w: w, l: w.OpenLeases(time.Hour), xorbs: map[codec.Hash][]names.Key{}, wait: d.pass, rest: func() {}, narrow: d.narrow}
+func (r *uploadRace) run(rest func()) error {
+	r.upload.stop = r.begin
+	s := r.upload.over(r.store)
+	w := r.writer(s)
+	u := &uploadServer{s: s, w: w, l: w.OpenLeases(time.Hour), xorbs: map[codec.Hash][]names.Key{}, wait: r.pass, rest: func() {}, narrow: r.narrow}
 	if rest != nil {
 		u.rest = rest
-		d.renew = func() { u.l.Renew(context.Background()) }
+		r.renew = func() { u.l.Renew(context.Background()) }
 	}
-	_, err := u.upload(d.t.Context(), symbols[1], duelFiles)
-	d.renew = nil
-	d.begin()
-	close(d.resume)
-	if err := <-d.ended; err != nil && !errors.Is(err, sweep.ErrOther) {
-		d.t.Errorf("sweep: %v", err)
+	_, err := u.upload(r.t.Context(), symbols[1], raceFiles)
+	r.renew = nil
+	r.begin()
+	close(r.resume)
+	if err := <-r.ended; err != nil && !errors.Is(err, sweep.ErrOther) {
+		r.t.Errorf("sweep: %v", err)
 	}
-	d.lost = missing(d.store, d.now(), smallSettings().Grace)
+	r.lost = missing(r.store, r.now(), smallSettings().Grace)
 	return err
 }
 
 // check reports what is missing.
-func (d *uploadRace) check() {
-	for _, lost := range d.lost {
-		d.t.Errorf("upload stops at %d, sweep at %d: %s", d.upload.stopAt, d.sweep.stopAt, lost)
+func (r *uploadRace) check() {
+	for _, lost := range r.lost {
+		r.t.Errorf("upload stops at %d, sweep at %d: %s", r.upload.stopAt, r.sweep.stopAt, lost)
 	}
 }
 
@@ -360,13 +360,13 @@ func TestUploadSteps(t *testing.T) {
 			if (3*i+j)%*stride != 0 && j < 300 {
 				continue
 			}
-			d := newDuel(t)
-			d.upload.stopAt, d.sweep.stopAt = i, j
-			if d.run(nil) == nil {
+			r := newUploadRace(t)
+			r.upload.stopAt, r.sweep.stopAt = i, j
+			if r.run(nil) == nil {
 				done++
 			}
-			d.check()
-			over, last = d.sweep.calls < j, d.upload.calls < i
+			r.check()
+			over, last = r.sweep.calls < j, r.upload.calls < i
 			if t.Failed() {
 				return
 			}
@@ -383,19 +383,19 @@ func TestLeaseSteps(t *testing.T) {
 	t.Parallel()
 	for i := 1; i <= 2; i++ { // before the shard, before the commit
 		for j, over := 1, false; !over; j++ {
-			d := newDuel(t)
-			d.sweep.stopAt = j
+			r := newUploadRace(t)
+			r.sweep.stopAt = j
 			rests := 0
-			err := d.run(func() {
+			err := r.run(func() {
 				if rests++; rests == i {
-					d.begin()
+					r.begin()
 				}
 			})
-			d.check()
+			r.check()
 			if err != nil {
 				t.Errorf("upload stops at request %d, sweep at %d: %v", i, j, err)
 			}
-			if over = d.sweep.calls < j; t.Failed() {
+			if over = r.sweep.calls < j; t.Failed() {
 				return
 			}
 		}
@@ -408,15 +408,15 @@ func TestUploadHole(t *testing.T) {
 	t.Parallel()
 	lost := 0
 	for j, over := 1, false; !over; j++ {
-		d := newDuel(t)
-		d.narrow, d.upload.stopAt, d.sweep.stopAt = true, 1<<30, j
+		r := newUploadRace(t)
+		r.narrow, r.upload.stopAt, r.sweep.stopAt = true, 1<<30, j
 		rests := 0
-		_ = d.run(func() { // an error is as good as lost data is bad
+		_ = r.run(func() { // an error is as good as lost data is bad
 			if rests++; rests == 1 {
-				d.begin()
+				r.begin()
 			}
 		})
-		over, lost = d.sweep.calls < j, lost+len(d.lost)
+		over, lost = r.sweep.calls < j, lost+len(r.lost)
 	}
 	if lost == 0 {
 		t.Error("no data was lost")

@@ -85,7 +85,7 @@ func newFixture(t testing.TB, s origin.WriteStore) *fixture {
 	return newFixtureWith(t, s, newManualClock())
 }
 
-// newFixtureWith is sitDown with an existing clock.
+// newFixtureWith is newFixture with an existing clock.
 func newFixtureWith(t testing.TB, s origin.WriteStore, k *manualClock) *fixture {
 	t.Helper()
 	return &fixture{t, newTestPublisher(t, s, k.options()), k, s}

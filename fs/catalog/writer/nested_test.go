@@ -171,10 +171,10 @@ func TestNestedAfterSwaps(t *testing.T) {
 			return nil
 		}
 		var lateErr error
-		lateDesk := newFixture(t, late)
+		lateFixture := newFixture(t, late)
 		go func() {
 			defer close(swapped)
-			lateErr = publishOnce(lateDesk, tt.second)
+			lateErr = publishOnce(lateFixture, tt.second)
 		}()
 		for { // the late one looks for nested symbols before its swap
 			if _, err := r.store.Size(t.Context(), names.SettingsKey()); err == nil && len(keysOf(t, r.store, names.VersionsPrefix(tt.second))) > 0 {

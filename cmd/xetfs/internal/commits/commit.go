@@ -155,7 +155,7 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
 	}
-	return nil, &errDoubt{past, nil, err, st.newest}
+	return nil, &errDoubt{past: past, err: err, newest: st.newest}
 }
 
 // isStale reports whether a commit has another parent than the newest version.
@@ -163,11 +163,16 @@ func (m *Maker) isStale(r *Request, newest *names.Version) bool {
 	return r.Commit.Parent != "" && !m.isParent(newest, r.Commit.Parent)
 }
 
-// staleDoubt returns the end of the plan of a stale commit. The commit can only be behind its parent.
+// staleDoubt returns the end of the plan of a stale commit. If the commit was made, it follows its
+// parent in the history, so the search ends at the parent.
 func (m *Maker) staleDoubt(r *Request, past history, newest *names.Version) *errDoubt {
 	id := m.o.ID(newest)
-	err := refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", id)
-	return &errDoubt{past, func(v *names.Version) bool { return m.isParent(v, r.Commit.Parent) }, err, id}
+	return &errDoubt{
+		past:   past,
+		end:    func(v *names.Version) bool { return m.isParent(v, r.Commit.Parent) },
+		err:    refusal(http.StatusPreconditionFailed, "the parentCommit is not the newest commit; that is %s", id),
+		newest: id,
+	}
 }
 
 // isParent reports whether a client may name a version by a commit hash.
