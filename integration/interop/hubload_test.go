@@ -41,8 +41,8 @@ func noiseFolder(t *testing.T, size int64, seed byte) string {
 	return folder
 }
 
-// An upload passes a link of 50 Mbit/s and 25 ms, which resets the busiest connection
-// twice and stalls once. A client sends each xorb in one request, so that a reset costs at most a xorb.
+// An upload passes a link of 50 Mbit/s and 25 ms, which resets the busiest connection twice and stalls
+// once. A client sends each xorb in one request, so that a reset costs at most a xorb.
 func TestHubSlowLink(t *testing.T) {
 	need(t, hubEnv)
 	const rate = 50_000_000 / 8

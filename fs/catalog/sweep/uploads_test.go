@@ -231,10 +231,9 @@ func (st *stepper) over(s origin.WriteStore) origin.WriteStore {
 
 // An uploadRace is one upload and one sweep of a store with a deleted version, which the upload reuses.
 type uploadRace struct {
+	*origintest.Clock
 	t      *testing.T
 	store  origin.WriteStore
-	mu     sync.Mutex
-	clock  time.Time // guarded by mu
 	upload stepper
 	sweep  stepper
 	renew  func() // while the sweep waits; nil: the server is stopped, too
@@ -247,30 +246,13 @@ type uploadRace struct {
 	lost    []string // objects that are required and missing in the end
 }
 
-func (r *uploadRace) now() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.clock
-}
-
-func (r *uploadRace) pass(by time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clock = r.clock.Add(by)
-}
-
-func (r *uploadRace) sleep(ctx context.Context, by time.Duration) error {
-	r.pass(by)
-	return ctx.Err()
-}
-
 var raceFiles = map[string]int{"a": 1, "b/c": 2, "b/d": 3}
 
 // newUploadRace returns a store with a version that was deleted before the time of grace.
 func newUploadRace(t *testing.T) *uploadRace {
 	t.Helper()
-	r := &uploadRace{t: t, clock: time.Unix(1_700_000_000, 0), stopped: make(chan struct{}), resume: make(chan struct{}), ended: make(chan error, 1)}
-	r.store = origintest.MemoryAt(r.now)
+	r := &uploadRace{Clock: origintest.NewClock(), t: t, stopped: make(chan struct{}), resume: make(chan struct{}), ended: make(chan error, 1)}
+	r.store = origintest.MemoryAt(r.Now)
 	w := r.writer(r.store)
 	for i, files := range []map[string]int{raceFiles, {"other": 9}} {
 		if _, err := publish(t.Context(), w, r.store, symbols[0], files, nil); err != nil {
@@ -280,13 +262,13 @@ func newUploadRace(t *testing.T) *uploadRace {
 	if err := w.Delete(t.Context(), symbols[0], 0); err != nil {
 		t.Fatal(err)
 	}
-	r.pass(2 * smallSettings().Grace)
+	r.Pass(2 * smallSettings().Grace)
 	return r
 }
 
 func (r *uploadRace) writer(s origin.WriteStore) *writer.Writer {
 	r.t.Helper()
-	w, err := writer.Open(r.t.Context(), s, origin.Pages(s), writer.Options{Settings: smallSettings(), Clock: r.now, Sleep: r.sleep})
+	w, err := writer.Open(r.t.Context(), s, origin.Pages(s), writer.Options{Settings: smallSettings(), Clock: r.Now, Sleep: r.Sleep})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -305,12 +287,12 @@ func (r *uploadRace) begin() {
 	}
 	s := r.sweep.over(r.store)
 	go func() {
-		_, err := sweep.Sweep(context.Background(), s, origin.Pages(s), sweep.Options{Clock: r.now, Sleep: func(ctx context.Context, by time.Duration) error {
+		_, err := sweep.Sweep(context.Background(), s, origin.Pages(s), sweep.Options{Clock: r.Now, Sleep: func(ctx context.Context, by time.Duration) error {
 			for step := smallSettings().Window / 8; r.renew != nil && by > step; by -= step {
-				r.pass(step)
+				r.Pass(step)
 				r.renew()
 			}
-			return r.sleep(ctx, by)
+			return r.Sleep(ctx, by)
 		}})
 		r.ended <- err
 	}()
@@ -326,7 +308,7 @@ func (r *uploadRace) run(rest func()) error {
 	r.upload.stop = r.begin
 	s := r.upload.over(r.store)
 	w := r.writer(s)
-	u := &uploadServer{s: s, w: w, l: w.OpenLeases(time.Hour), xorbs: map[codec.Hash][]names.Key{}, wait: r.pass, rest: func() {}, narrow: r.narrow}
+	u := &uploadServer{s: s, w: w, l: w.OpenLeases(time.Hour), xorbs: map[codec.Hash][]names.Key{}, wait: r.Pass, rest: func() {}, narrow: r.narrow}
 	if rest != nil {
 		u.rest = rest
 		r.renew = func() { u.l.Renew(context.Background()) }
@@ -338,7 +320,7 @@ func (r *uploadRace) run(rest func()) error {
 	if err := <-r.ended; err != nil && !errors.Is(err, sweep.ErrOther) {
 		r.t.Errorf("sweep: %v", err)
 	}
-	r.lost = missing(r.store, r.now(), smallSettings().Grace)
+	r.lost = missing(r.store, r.Now(), smallSettings().Grace)
 	return err
 }
 

@@ -33,32 +33,15 @@ type fixture struct {
 	store origin.WriteStore
 }
 
-// A manualClock is a clock that only Sleep moves.
+// A manualClock is a clock that only Sleep moves, and a source of random bytes.
 type manualClock struct {
+	*origintest.Clock
 	mu   sync.Mutex
-	at   time.Time // guarded by mu
-	dice *rand.Rand
+	dice *rand.Rand // guarded by mu
 }
 
 func newManualClock() *manualClock {
-	return &manualClock{at: time.Unix(1_700_000_000, 0), dice: rand.New(rand.NewPCG(1, 2))}
-}
-
-func (k *manualClock) time() time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.at
-}
-
-func (k *manualClock) pass(d time.Duration) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.at = k.at.Add(d)
-}
-
-func (k *manualClock) wait(ctx context.Context, d time.Duration) error {
-	k.pass(d)
-	return ctx.Err()
+	return &manualClock{Clock: origintest.NewClock(), dice: rand.New(rand.NewPCG(1, 2))}
 }
 
 func (k *manualClock) roll(b []byte) {
@@ -75,7 +58,7 @@ func (k *manualClock) options() Options {
 			Page: page.Sizes{Min: 512, Max: 2048, Bits: 2, Restart: 16}, Block: 4,
 			Window: time.Hour, Grace: 7 * 24 * time.Hour,
 		},
-		Clock: k.time, Sleep: k.wait, Random: k.roll,
+		Clock: k.Now, Sleep: k.Sleep, Random: k.roll,
 	}
 }
 

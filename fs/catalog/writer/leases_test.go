@@ -38,12 +38,12 @@ func TestLeaseKeeps(t *testing.T) {
 	d, l, there, gone := leaseFixture(t)
 	first := announceSweep(t, d.store, 0, there, gone)
 	mustProtect(t, l, []names.Key{gone}, there, gone)
-	if doomed := first.decide(d.time().Add(time.Hour)); slices.Contains(doomed, there) {
+	if doomed := first.decide(d.Now().Add(time.Hour)); slices.Contains(doomed, there) {
 		t.Error("the first sweep deletes the object")
 	}
 	first.finish(nil)
 	second := announceSweep(t, d.store, 1, there)
-	d.pass(40 * time.Minute) // more than half a window
+	d.Pass(40 * time.Minute) // more than half a window
 	l.Renew(t.Context())
 	if !slices.Contains(second.kept(), there) {
 		t.Error("the second sweep was not asked to keep the object")
@@ -55,11 +55,11 @@ func TestLeaseEnds(t *testing.T) {
 	d, l, there, _ := leaseFixture(t)
 	mustProtect(t, l, nil, there)
 	for range 8 {
-		d.pass(30 * time.Minute)
+		d.Pass(30 * time.Minute)
 		l.Renew(t.Context())
 	}
 	sweep := announceSweep(t, d.store, 0, there)
-	d.pass(30 * time.Minute)
+	d.Pass(30 * time.Minute)
 	l.Renew(t.Context())
 	if len(l.guards) > 0 || len(sweep.kept()) > 0 {
 		t.Errorf("%d guards, kept %v", len(l.guards), sweep.kept())
@@ -70,7 +70,7 @@ func TestLeaseEnds(t *testing.T) {
 func TestLeaseWhileDeleting(t *testing.T) {
 	d, l, there, _ := leaseFixture(t)
 	sweep := announceSweep(t, d.store, 0, there)
-	doomed := sweep.decide(d.time().Add(time.Hour))
+	doomed := sweep.decide(d.Now().Add(time.Hour))
 	if _, err := l.Protect(t.Context(), there); !errors.Is(err, errSweeping) {
 		t.Errorf("error %v", err)
 	}
@@ -85,13 +85,13 @@ func TestLeaseAfterStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustProtect(t, l, nil, there, other)
-	d.pass(90 * time.Minute)
+	d.Pass(90 * time.Minute)
 	if err := d.store.Delete(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
 	mustProtect(t, l, []names.Key{other}, other)
 	sweep := announceSweep(t, d.store, 0, there)
-	d.pass(40 * time.Minute)
+	d.Pass(40 * time.Minute)
 	l.Renew(t.Context())
 	if !slices.Contains(sweep.kept(), there) {
 		t.Error("the sweep was not asked to keep the object")

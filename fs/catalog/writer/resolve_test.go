@@ -25,7 +25,7 @@ import (
 // element.
 func longHistory(t *testing.T, s origin.WriteStore) *fixture {
 	d := newFixture(t, s)
-	d.at = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	d.Pass(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Sub(d.Now()))
 	for i := range 10 {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i)))
 		if i == 6 {
@@ -36,7 +36,7 @@ func longHistory(t *testing.T, s origin.WriteStore) *fixture {
 				t.Fatal(err)
 			}
 		}
-		d.pass(24 * time.Hour)
+		d.Pass(24 * time.Hour)
 	}
 	if err := d.Delete(t.Context(), "m", 9); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestAsOfProperty(t *testing.T) {
 		live := map[uint64]names.Row{}
 		var all []names.Row
 		for range rapid.IntRange(1, 30).Draw(rt, "changes") {
-			d.pass(time.Duration(rapid.IntRange(-2, 2).Draw(rt, "clock")) * time.Second)
+			d.Pass(time.Duration(rapid.IntRange(-2, 2).Draw(rt, "clock")) * time.Second)
 			if len(live) > 0 && rapid.IntRange(0, 3).Draw(rt, "kind") == 0 {
 				numbers := slices.Sorted(maps.Keys(live))
 				victims := rapid.SliceOfNDistinct(rapid.SampledFrom(numbers), 1, min(3, len(numbers)), rapid.ID).Draw(rt, "victims")

@@ -94,7 +94,7 @@ func TestSnapshotWindow(t *testing.T) {
 	f.Before = func(_ context.Context, c origintest.Call) error {
 		if c.Key == names.RefKey("m") {
 			if reads++; reads == 1 {
-				d.pass(time.Hour)
+				d.Pass(time.Hour)
 			}
 		}
 		return nil
@@ -219,7 +219,7 @@ func TestTimed(t *testing.T) {
 // Deletions that are long ago take little room in the head.
 func TestForget(t *testing.T) {
 	k := newManualClock()
-	d := newFixtureWith(t, origintest.MemoryAt(k.time), k)
+	d := newFixtureWith(t, origintest.MemoryAt(k.Now), k)
 	for i := range 2*manyIntervals + 20 {
 		d.must(d.replace("m", fmt.Sprintf("a=%d", i%3)))
 		if i%2 == 1 {
@@ -227,7 +227,7 @@ func TestForget(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d.pass(24 * time.Hour)
+		d.Pass(24 * time.Hour)
 	}
 	f := origintest.WithFaults(d.store)
 	f.Before = func(_ context.Context, c origintest.Call) error {
@@ -342,7 +342,7 @@ func race(t *testing.T, d *fixture) {
 		return nil
 	}
 	loser := newFixture(t, f)
-	loser.pass(time.Hour)
+	loser.Pass(time.Hour)
 	if _, err := loser.replace("m", "lost=1"); !errors.Is(err, origintest.ErrCrashed) {
 		t.Fatal(err)
 	}

@@ -145,7 +145,7 @@ func TestRescuePages(t *testing.T) {
 					t.Errorf("%s was not rescued", k)
 				}
 			}
-			sweep.finish(sweep.decide(d.time().Add(time.Hour)))
+			sweep.finish(sweep.decide(d.Now().Add(time.Hour)))
 			if got := d.see("m", ""); !strings.HasPrefix(got, "2: dir0/") {
 				t.Errorf("%.80q", got)
 			}
@@ -173,7 +173,7 @@ func TestWaitForSweep(t *testing.T) {
 	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
 	sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
-	doomed := sweep.decide(d.time().Add(time.Hour))
+	doomed := sweep.decide(d.Now().Add(time.Hour))
 	waits := 0
 	d.o.Sleep = func(context.Context, time.Duration) error {
 		if waits++; waits == 3 {
@@ -190,7 +190,7 @@ func TestWaitForSweep(t *testing.T) {
 	}
 	// An unlisted object causes no wait.
 	sweep = announceSweep(t, d.store, 1, names.PageKey(page.Hash{1}))
-	sweep.decide(d.time().Add(time.Hour))
+	sweep.decide(d.Now().Add(time.Hour))
 	d.o.Sleep = func(context.Context, time.Duration) error { return errors.New("it waits") }
 	d.must(d.replace("m", "b=1"))
 }
@@ -218,7 +218,7 @@ func TestRescueTooLate(t *testing.T) {
 	var doomed []names.Key
 	f.Before = func(_ context.Context, c origintest.Call) error {
 		if c.Key == names.SweepKey() && c.Op == "PutIfMatch" && doomed == nil {
-			doomed = sweep.decide(d.time().Add(time.Hour))
+			doomed = sweep.decide(d.Now().Add(time.Hour))
 		}
 		return nil
 	}
@@ -244,7 +244,7 @@ func TestRescueTooLate(t *testing.T) {
 func TestSweepLeftBehind(t *testing.T) {
 	d := newFixture(t, origintest.Memory())
 	words, keys := deadTree(t, d)
-	announceSweep(t, d.store, 0, slices.Clone(keys)...).decide(d.time().Add(time.Hour))
+	announceSweep(t, d.store, 0, slices.Clone(keys)...).decide(d.Now().Add(time.Hour))
 	if _, err := d.replace("m", words); err == nil || !strings.Contains(err.Error(), "run the sweep again") {
 		t.Errorf("error %v", err)
 	}
@@ -260,7 +260,7 @@ func TestSweepListLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.must(d.replace("m", words))
-	sweep.state.Deleting, sweep.state.Lease = true, d.time().Add(time.Hour)
+	sweep.state.Deleting, sweep.state.Lease = true, d.Now().Add(time.Hour)
 	sweep.put()
 	if _, err := d.replace("m", "b=1"); !errors.Is(err, origin.ErrNotFound) {
 		t.Errorf("another sweep may use it: %v", err)
@@ -298,12 +298,12 @@ func TestWindow(t *testing.T) {
 					return nil
 				}
 				f.Before = nil
-				d.pass(tt.pass)
+				d.Pass(tt.pass)
 				if tt.sweep != "" {
 					sweep = announceSweep(t, f, 0, slices.Clone(keys)...)
 				}
 				if tt.sweep == "deleted" {
-					sweep.finish(sweep.decide(d.time()))
+					sweep.finish(sweep.decide(d.Now()))
 				}
 				return nil
 			}
@@ -335,7 +335,7 @@ func TestWindowSymbol(t *testing.T) {
 			return nil
 		}
 		f.Before = nil
-		d.pass(3 * time.Hour)
+		d.Pass(3 * time.Hour)
 		for _, k := range keysOf(t, f, names.SymbolPrefix) {
 			if err := f.Delete(t.Context(), k); err != nil {
 				t.Fatal(err)
@@ -411,7 +411,7 @@ func TestRescueData(t *testing.T) {
 				d := newFixture(t, s)
 				sweep := announceSweep(t, s, 0, x.Key(), names.ShardKey(k.shard))
 				if state == "deleting" {
-					doomed := sweep.decide(d.time().Add(time.Hour))
+					doomed := sweep.decide(d.Now().Add(time.Hour))
 					d.o.Sleep = func(context.Context, time.Duration) error {
 						sweep.finish(doomed)
 						return nil
@@ -496,7 +496,7 @@ func TestSinkAndSweep(t *testing.T) {
 				sweep = announceSweep(t, d.store, 0, slices.Clone(data)...)
 			}
 			if state == "deleting" {
-				doomed = sweep.decide(d.time().Add(time.Hour))
+				doomed = sweep.decide(d.Now().Add(time.Hour))
 				d.o.Sleep = func(context.Context, time.Duration) error {
 					sweep.finish(doomed)
 					return nil
@@ -510,14 +510,14 @@ func TestSinkAndSweep(t *testing.T) {
 				if !strings.Contains(state, "packs") || sweep != nil {
 					return
 				}
-				d.pass(45 * time.Minute)
+				d.Pass(45 * time.Minute)
 				sweep = announceSweep(t, d.store, 0, slices.Clone(data)...)
 				if state == "over while it packs" {
-					sweep.finish(sweep.decide(d.time()))
+					sweep.finish(sweep.decide(d.Now()))
 				}
 			})
 			if strings.HasPrefix(state, "announced") {
-				sweep.finish(sweep.decide(d.time()))
+				sweep.finish(sweep.decide(d.Now()))
 			}
 			if got := keysOf(t, d.store, "tdata/"); !slices.Equal(got, data) {
 				t.Errorf("%q are there, want %q", got, data)

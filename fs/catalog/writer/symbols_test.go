@@ -138,7 +138,7 @@ func TestCompactSurplus(t *testing.T) {
 		}
 	}
 	age := func(t *testing.T, d *fixture) { // two windows later another writer adds a symbol
-		d.pass(3 * time.Hour)
+		d.Pass(3 * time.Hour)
 		add(t, d, names.Symbol{Name: "live", Seq: 1})
 	}
 	tests := []struct {
@@ -156,7 +156,7 @@ func TestCompactSurplus(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			k := newManualClock()
-			d := newFixtureWith(t, origintest.MemoryAt(k.time), k)
+			d := newFixtureWith(t, origintest.MemoryAt(k.Now), k)
 			for _, symbol := range []string{"gone", "live"} {
 				d.must(d.replace(symbol, "a=1"))
 			}
@@ -186,7 +186,7 @@ func TestCompactSurplus(t *testing.T) {
 func TestSymbolsProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clock := newManualClock()
-		s := origintest.MemoryAt(clock.time)
+		s := origintest.MemoryAt(clock.Now)
 		newFixture(t, s)
 		seed := uint64(0)
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
@@ -198,7 +198,7 @@ func TestSymbolsProperty(t *testing.T) {
 				f.Applied = rapid.Bool().Draw(rt, "applied")
 			}
 			d := newFixture(t, s)
-			d.pass(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "clock")) * 24 * time.Hour)
+			d.Pass(time.Duration(rapid.IntRange(-3, 3).Draw(rt, "clock")) * 24 * time.Hour)
 			d.store, d.Writer.store = f, f
 			symbol := rapid.SampledFrom([]string{"a", "b", "c/d"}).Draw(rt, "symbol")
 			switch rapid.IntRange(0, 5).Draw(rt, "kind") {
@@ -217,7 +217,7 @@ func TestSymbolsProperty(t *testing.T) {
 				rt.Fatalf("not listed: %q", missing)
 			}
 		}
-		clock.pass(3 * time.Hour)
+		clock.Pass(3 * time.Hour)
 		d := newFixture(t, s)
 		d.must(d.replace("z", "a=1")) // the newest key has the time
 		n, err := d.RebuildSymbols(t.Context())
