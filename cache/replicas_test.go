@@ -58,7 +58,7 @@ func copiesOf(t testing.TB, x *origintest.Xorb, local bool, damages ...[]int) or
 	return objects.New(origintest.Copies(stores...), objects.Options{})
 }
 
-// A damaged chunk is never given out and never kept.
+// A damaged chunk is never returned and never kept.
 func TestCorruptChunk(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		x := store(t, local, same(8, 1000)...)

@@ -27,7 +27,7 @@ var badStarts = strings.Fields("What Who Whoever Whom Of Where That How Whether"
 var badWords = []string{
 	"who", "whoever", "whom", "somebody", "nobody", "someone", "told", "tells", "asked of", "takes notice",
 	"goes on", "stands", "lies", "laid down", "kept whole", "by itself", "so many", "for good", "what is there",
-	"nothing there", "there is none", "gives out", "gives back", "hands over", "lends", "afar", "in doubt",
+	"nothing there", "there is none", "gives out", "given out", "gives back", "hands over", "lends", "afar", "in doubt",
 	"rotten", "to blame", "made up", "says whether", "came", "asks for", "asked for", "is there", "are there",
 	"for ever", "knows", "near",
 }

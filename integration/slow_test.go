@@ -34,7 +34,7 @@ func slowFolder(t testing.TB, folder string) (string, *harness.Gate) {
 		gate.Open()
 		if err := server.Unmount(); err != nil {
 			t.Errorf("slow folder: %v", err)
-			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the last resort
+			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // nothing else helps
 		}
 	})
 	return dir, gate

@@ -91,7 +91,7 @@ func faultyMount(t *testing.T, folder string, f *faultyFolder) (mountpoint strin
 	return mountpoint, func() {
 		f.running.Wait()
 		if err := server.Unmount(); err != nil {
-			unix.Unmount(mountpoint, unix.MNT_DETACH) //nolint:errcheck // the last resort
+			unix.Unmount(mountpoint, unix.MNT_DETACH) //nolint:errcheck // nothing else helps
 			t.Fatal(err)
 		}
 	}

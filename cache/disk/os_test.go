@@ -334,7 +334,7 @@ func TestWholeThatSomebodyChanged(t *testing.T) {
 	}
 	f.Close()
 	if _, ok := b.OpenFile(hashOf(1)); ok {
-		t.Error("it is given out")
+		t.Error("it is returned")
 	}
 }
 
@@ -353,7 +353,7 @@ func TestWholeDeletedWhileOpen(t *testing.T) {
 		t.Errorf("%v, sound %v; or the bytes are wrong", err, f.Sound())
 	}
 	if b.hasFile(1) || b.saw(EventDropped) > 0 {
-		t.Errorf("it is given out; %v", b.events)
+		t.Errorf("it is returned; %v", b.events)
 	}
 }
 

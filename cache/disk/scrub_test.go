@@ -64,7 +64,7 @@ func TestD09_WholeChangedByStealth(t *testing.T) {
 			}
 			until(t, "it is found to be damaged", func() bool {
 				if b.hasFile(1) {
-					t.Fatal("it is given out")
+					t.Fatal("it is returned")
 				}
 				return b.saw(EventDropped) == 1
 			})
@@ -97,13 +97,13 @@ func TestD09_WholeTouched(t *testing.T) {
 				b = openAt(t, dir)
 			}
 			if b.hasFile(1) {
-				t.Error("it is given out at once")
+				t.Error("it is returned at once")
 			}
-			until(t, "it is given out", func() bool { return b.hasFile(1) })
+			until(t, "it is returned", func() bool { return b.hasFile(1) })
 			b.Close()
 			b = openAt(t, dir)
 			if !b.hasFile(1) || b.saw(EventDropped) > 0 {
-				t.Errorf("it is not given out by the next; %v", b.events)
+				t.Errorf("it is not returned by the next; %v", b.events)
 			}
 		})
 	}
@@ -129,11 +129,11 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			switch how {
 			case "looked up": // this starts the comparison, so that a second call may find the file
 				if b.HasFile(hashOf(1)) {
-					t.Error("it is given out at once")
+					t.Error("it is returned at once")
 				}
 			case "opened":
 				if b.hasFile(1) {
-					t.Error("it is given out at once")
+					t.Error("it is returned at once")
 				}
 			case "materialized":
 				err = b.PutFile(hashOf(1), int64(len(fileOf(1))), failingReader{})
@@ -146,7 +146,7 @@ func TestD09_WholeOfEarlierJournal(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			until(t, "it is given out", func() bool { return b.hasFile(1) })
+			until(t, "it is returned", func() bool { return b.hasFile(1) })
 			if b = b.again(); !b.hasFile(1) {
 				t.Error("it is in doubt again")
 			}
@@ -175,11 +175,11 @@ func TestD09_WholeRots(t *testing.T) {
 	b = b.again()
 	f, ok := b.OpenFile(hashOf(1))
 	if !ok || !b.hasFile(2) {
-		t.Fatal("it is not given out before it was compared")
+		t.Fatal("it is not returned before it was compared")
 	}
 	until(t, "it is found to be damaged", func() bool { return b.saw(EventDropped) == 1 })
 	if b.hasFile(1) || !b.hasFile(2) {
-		t.Error("the damaged one is given out, or the other one is not")
+		t.Error("the damaged one is returned, or the other one is not")
 	}
 	if !b.WasCorrupt(hashOf(1)) || b.WasCorrupt(hashOf(2)) {
 		t.Error("it is not known that it was damaged, or that the other one was not")

@@ -19,7 +19,7 @@ import (
 
 var (
 	benchHub = flag.Bool("bench-hub", false, "measure mounts of the Hub; needs an otherwise idle machine")
-	hubParts = flag.String("bench-hub-parts", "files,random,disk,tree,model,clients", "the parts to measure")
+	hubParts = flag.String("bench-hub-parts", "files,random,disk,tree,model,clients,uploads", "the parts to measure")
 )
 
 // The peers of TestBenchHub. Their columns are absent without them.
@@ -47,7 +47,7 @@ func TestBenchHub(t *testing.T) {
 	r := newResults(t)
 	b := &hubBench{r: r, store: filepath.Join(t.TempDir(), "store")}
 	parts := map[string]func(*testing.T, *hubBench){
-		"files": benchHubFiles, "random": benchHubRandom, "disk": benchHubDisk, "tree": benchHubTree, "model": benchHubModel, "clients": benchHubClients,
+		"files": benchHubFiles, "random": benchHubRandom, "disk": benchHubDisk, "tree": benchHubTree, "model": benchHubModel, "clients": benchHubClients, "uploads": benchHubUploads,
 	}
 	for part := range strings.SplitSeq(*hubParts, ",") {
 		t.Run(part, func(t *testing.T) { parts[part](t, b) })

@@ -110,7 +110,7 @@ func serve(t *testing.T, file, program string, args ...string) *mounted {
 	}
 	ended := make(chan struct{})
 	go func() {
-		cmd.Wait() //nolint:errcheck // how it ends is its own affair
+		cmd.Wait() //nolint:errcheck // any exit status is right
 		close(ended)
 	}()
 	unmount := sync.OnceFunc(func() { stopServer(t, dir, cmd, ended) })
@@ -125,12 +125,12 @@ func serve(t *testing.T, file, program string, args ...string) *mounted {
 		func() int64 { return harness.Status(t, pid, "VmHWM") }}
 }
 
-// stopServer unmounts and sees the process off.
+// stopServer unmounts and ends the process.
 func stopServer(t *testing.T, dir string, cmd *exec.Cmd, ended <-chan struct{}) {
 	if harness.IsMounted(t, dir) {
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Errorf("unmounting %s: %v", cmd.Path, err)
-			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the last resort
+			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // nothing else helps
 		}
 	}
 	for _, signal := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGKILL} {

@@ -83,7 +83,7 @@ func mountImage(t *testing.T, kind, image string) *mounted {
 	unmount := sync.OnceFunc(func() {
 		if err := unix.Unmount(dir, 0); err != nil {
 			t.Errorf("unmounting %s: %v", kind, err)
-			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // the last resort
+			unix.Unmount(dir, unix.MNT_DETACH) //nolint:errcheck // nothing else helps
 		}
 	})
 	return &mounted{filepath.Join(dir, "file"), unmount, noProcess, nil}

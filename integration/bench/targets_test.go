@@ -86,6 +86,8 @@ var targets = []target{
 	{"P14", "model, 25 ms and 1 Gbit/s, warm", "s", ext4, true, 1.25},
 	{"P14", "64 clients", "MB/s", servePlain, false, 0.9},
 	{"P14", "64 clients", "MiB", "", true, clientsMemory + 128},
+	{"P14", "upload, ", "MB/s", xetCore, false, 0.7},
+	{"P14", "upload, ", "MiB", "", true, 512},
 	{"P15", "source tree, find", "s", "", true, 1},
 	{"P15", "source tree, tar, cold", "files/s", "", false, 1000},
 	{"P15", "source tree, tar, warm", "requests per 1000 files", "", true, 0},

@@ -79,7 +79,7 @@ func (s *RemoteServer) Stop() int {
 	return s.Cmd.ProcessState.ExitCode()
 }
 
-// A Traffic is what a server has given out.
+// A Traffic counts the answers of a server.
 type Traffic struct {
 	Requests     int64 `json:"requests"`
 	Bytes        int64 `json:"bytes"`
@@ -106,7 +106,7 @@ func (s *RemoteServer) Traffic() (now Traffic) {
 	return now
 }
 
-// Since returns what was given out after that.
+// Since returns the traffic after before.
 func (s *RemoteServer) Since(before Traffic) Traffic {
 	s.t.Helper()
 	now := s.Traffic()
