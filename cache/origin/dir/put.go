@@ -63,25 +63,20 @@ func byContent(k names.Key) bool {
 func exists(k names.Key) error { return fmt.Errorf("%s: %w", k, origin.ErrExists) }
 
 // maxLinks is the maximum number of attempts to link a name while other processes create and
-// remove it.
+// remove it, or its folder.
 const maxLinks = 10
 
 // link gives a file its final name.
 func (s *Store) link(ctx context.Context, tmp string, k names.Key, size int) error {
 	var err error
 	for range maxLinks {
-		if err = s.files.root.MkdirAll(path.Dir(string(k)), folderMode); err != nil {
-			return wrapPut(k, err)
-		}
-		err = s.hard(tmp, string(k))
+		err = s.inFolder(k, func() error { return s.hard(tmp, string(k)) })
 		switch {
 		case err == nil:
 			s.noteDirty(k)
 			return nil
 		case cannotLink(err):
 			return s.rename(ctx, tmp, k, size)
-		case errors.Is(err, iofs.ErrNotExist):
-			continue // another process removed the folder
 		case !errors.Is(err, iofs.ErrExist):
 			return wrapPut(k, err)
 		}
@@ -95,9 +90,27 @@ func (s *Store) link(ctx context.Context, tmp string, k names.Key, size int) err
 	return wrapPut(k, err)
 }
 
+// inFolder makes the folder of an object and calls put. It does so again if another process, which
+// deleted the last object in the folder, has removed the folder.
+func (s *Store) inFolder(k names.Key, put func() error) (err error) {
+	for range maxLinks {
+		err = s.files.root.MkdirAll(path.Dir(string(k)), folderMode)
+		if errors.Is(err, iofs.ErrExist) { // it was removed before MkdirAll could look at it
+			continue
+		}
+		if err == nil {
+			err = put()
+		}
+		if !errors.Is(err, iofs.ErrNotExist) {
+			return err
+		}
+	}
+	return err
+}
+
 // replace renames a file to its final name, which may exist.
 func (s *Store) replace(tmp string, k names.Key) error {
-	if err := s.files.root.Rename(tmp, string(k)); err != nil {
+	if err := s.inFolder(k, func() error { return s.files.root.Rename(tmp, string(k)) }); err != nil {
 		return wrapPut(k, err)
 	}
 	s.files.drop(string(k))

@@ -45,6 +45,8 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 			return ctx.Err()
 		case err != nil && p == ".":
 			return wrap(p, err)
+		case errors.Is(err, iofs.ErrNotExist): // another process removed the folder
+			return nil
 		case err != nil:
 			found = append(found, &File{Path: p, Err: wrap(p, err)})
 			return nil

@@ -204,24 +204,7 @@ func tagOf(k names.Key, value []byte, info os.FileInfo) origin.Tag {
 // List implements origin.Store.
 func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
-		dir := path.Dir(prefix + "x")
-		var items []origin.Item
-		err := iofs.WalkDir(s.files.root.FS(), dir, func(p string, d iofs.DirEntry, err error) error {
-			switch {
-			case errors.Is(err, iofs.ErrNotExist):
-				return nil
-			case err != nil:
-				return wrap(p, err)
-			case d.IsDir() && (p == tmpDir || p == lockDir):
-				return iofs.SkipDir
-			case !d.Type().IsRegular() || !strings.HasPrefix(p, prefix) || p <= string(after):
-				return ctx.Err()
-			}
-			if info, err := d.Info(); err == nil {
-				items = append(items, origin.Item{Key: names.Key(p), Size: info.Size(), Modified: info.ModTime()})
-			}
-			return ctx.Err()
-		})
+		items, err := s.list(ctx, prefix, after)
 		if err != nil {
 			yield(origin.Item{}, err)
 			return
@@ -236,6 +219,50 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 	}
 }
 
+// list returns the items of List in any order.
+func (s *Store) list(ctx context.Context, prefix string, after names.Key) (items []origin.Item, err error) {
+	top := path.Dir(prefix + "x")
+	err = walkBelow(s.files.root, top, func(p string, d iofs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (p == tmpDir || p == lockDir):
+			return iofs.SkipDir
+		case !d.Type().IsRegular() || !strings.HasPrefix(p, prefix) || p <= string(after):
+			return ctx.Err()
+		}
+		if info, err := d.Info(); err == nil {
+			items = append(items, origin.Item{Key: names.Key(p), Size: info.Size(), Modified: info.ModTime()})
+		}
+		return ctx.Err()
+	})
+	return items, err
+}
+
+// walkBelow is fs.WalkDir for a folder below a root, with paths below the root. It opens the folder
+// once. An os.Root opens each folder of a path, so a walk from the root would open it again for each
+// folder in it. A folder that is absent or vanishes is not visited. Errors have the path.
+func walkBelow(root *os.Root, top string, visit iofs.WalkDirFunc) error {
+	r, err := root.OpenRoot(top)
+	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return wrap(top, err)
+	}
+	defer r.Close()
+	return iofs.WalkDir(r.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
+		p = path.Join(top, p)
+		if errors.Is(err, iofs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			err = wrap(p, err)
+		}
+		return visit(p, d, err)
+	})
+}
+
 // Delete implements origin.WriteStore.
 func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	if err := ctx.Err(); err != nil {
@@ -248,6 +275,9 @@ func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	}
 	if err != nil {
 		return wrap(string(k), err)
+	}
+	if byContent(k) { // else each walk would open hundreds of empty folders
+		_ = s.files.root.Remove(path.Dir(string(k))) // fails while it has names
 	}
 	s.noteDirty(k)
 	return nil

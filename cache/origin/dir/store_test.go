@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -552,25 +554,63 @@ func TestStoreSyncsOthers(t *testing.T) {
 	}
 }
 
-// A Sync leaves out the empty folders of a swept store.
-func TestStoreSyncsNoEmptyFolders(t *testing.T) {
+// A deletion removes a folder with its last object. Walks and syncs of a swept store then meet no
+// empty folders.
+func TestDeleteRemovesEmptyFolder(t *testing.T) {
 	root := t.TempDir()
-	s, other := openStore(t, root), openStore(t, root)
+	s := openStore(t, root)
 	gone, stays := names.XorbKey(codec.Hash{7: 1}), names.XorbKey(codec.Hash{7: 2})
-	for _, k := range []names.Key{gone, stays} {
-		if _, err := other.PutIfAbsent(t.Context(), k, []byte("value")); err != nil {
+	beside := names.XorbKey(codec.Hash{0: 1, 7: 2})
+	for _, k := range []names.Key{gone, stays, beside} {
+		if _, err := s.PutIfAbsent(t.Context(), k, []byte("value")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := other.Delete(t.Context(), gone); err != nil {
-		t.Fatal(err)
+	for _, k := range []names.Key{gone, beside} {
+		if err := s.Delete(t.Context(), k); err != nil {
+			t.Fatal(err)
+		}
 	}
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Sync(canceled); !errors.Is(err, context.Canceled) {
-		t.Fatalf("Sync = %v", err)
+	left, err := os.ReadDir(filepath.Join(root, "tdata/xorb"))
+	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(filepath.Dir(string(stays))) {
+		t.Errorf("left are %v, %v", left, err)
 	}
-	if dirty := s.Dirty(); dirty[filepath.Dir(string(gone))] || !dirty[filepath.Dir(string(stays))] {
-		t.Errorf("%s is empty; dirty are %v", filepath.Dir(string(gone)), dirty)
+	if err := s.Sync(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Writers put objects into a folder that deletions remove again and again, with and without hard
+// links.
+func TestPutBesideDelete(t *testing.T) {
+	for _, hasLinks := range []bool{true, false} {
+		t.Run(fmt.Sprint("links ", hasLinks), func(t *testing.T) {
+			root := t.TempDir()
+			var writers errgroup.Group
+			for w := range byte(4) {
+				s := openStore(t, root)
+				if !hasLinks {
+					s.NoLinks()
+				}
+				writers.Go(func() error {
+					k := names.XorbKey(codec.Hash{0: w})
+					for range 200 {
+						if _, err := s.PutIfAbsent(t.Context(), k, []byte("value")); err != nil {
+							return err
+						}
+						if _, _, err := s.Get(t.Context(), k, ""); err != nil {
+							return err
+						}
+						if err := s.Delete(t.Context(), k); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+			}
+			if err := writers.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

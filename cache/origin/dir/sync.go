@@ -3,7 +3,6 @@ package dir
 import (
 	"context"
 	"errors"
-	"io"
 	iofs "io/fs"
 	"maps"
 	"os"
@@ -72,35 +71,20 @@ func (s *Store) takeDirty() (dirs []string, all bool) {
 // dataDir is the folder above the folders of shards and xorbs.
 const dataDir = "tdata"
 
-// noteFoldersLocked notes all folders of shards and xorbs. They have the same depth. A sweep leaves
-// empty folders, which hold no names.
+// noteFoldersLocked notes all folders of shards and xorbs, which have the same depth.
 func (s *Store) noteFoldersLocked() {
 	s.dirty["."] = true
 	// A folder that is missing or cannot be listed holds no object that a reader could find.
-	_ = iofs.WalkDir(s.files.root.FS(), dataDir, func(p string, d iofs.DirEntry, err error) error {
+	_ = walkBelow(s.files.root, dataDir, func(p string, d iofs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
+		s.dirty[p] = true
 		if strings.Count(p, "/") < 2 {
-			s.dirty[p] = true
 			return nil
-		}
-		if !s.isEmpty(p) {
-			s.dirty[p] = true
 		}
 		return iofs.SkipDir
 	})
-}
-
-// isEmpty reports whether a folder has no names; false: it cannot be read.
-func (s *Store) isEmpty(dir string) bool {
-	f, err := s.files.root.Open(dir)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	_, err = f.ReadDir(1)
-	return errors.Is(err, io.EOF)
 }
 
 // noteDirty records that the names of an object and of the folders above it may be new.
