@@ -50,6 +50,7 @@ func TestLocalhostUnknown(t *testing.T) {
 		lines.Scan()
 		address, ok := strings.CutPrefix(lines.Text(), from.prefix)
 		if !ok || address == "" {
+			serve.Process.Kill() //nolint:errcheck // it may have ended
 			said, _ := io.ReadAll(stderr)
 			t.Fatalf("no address but %q: %s", lines.Text(), said)
 		}
