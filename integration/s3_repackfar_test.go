@@ -17,7 +17,7 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-var repackMiB = flag.Int("repack-mib", 0, "MiB of the files of TestRepackBucketFar, 10240 in about ten minutes; 0: it is skipped")
+var repackMiB = flag.Int("repack-mib", 0, "MiB of the files of TestRepackBucketFar, 10240 in ten minutes or more, with eight times their size of disk; 0: it is skipped")
 
 // A repack of a bucket 25 ms away reads and writes at most 1.2 times the bytes that it replaces. Its
 // memory is bounded. The log compares its rate with that of rclone, which copies the store through the
