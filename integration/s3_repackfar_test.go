@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-var repackMiB = flag.Int("repack-mib", 0, "MiB of the files of TestRepackBucketFar, 10240 in ten minutes or more, with eight times their size of disk; 0: it is skipped")
+var repackMiB = flag.Int("repack-mib", 0, "MiB of the files of TestRepackBucketFar, 10240 in ten minutes or more, with seven times their size of disk; 0: it is skipped")
 
 // A repack of a bucket 25 ms away reads and writes at most 1.2 times the bytes that it replaces. Its
 // memory is bounded. The log compares its rate with that of rclone, which copies the store through the
@@ -33,7 +32,8 @@ func TestRepackBucketFar(t *testing.T) {
 	for version := range 2 {
 		for i := range *repackMiB {
 			if version == 0 || i%10 == 0 {
-				layNoise(t, filepath.Join(folder, fmt.Sprint("d", i/100), fmt.Sprint("f", i)), uint64(version*1_000_000+i))
+				path := filepath.Join(folder, fmt.Sprint("d", i/100), fmt.Sprint("f", i))
+				harness.WriteFile(t, path, harness.Noise(uint64(version*1_000_000+i), 1<<20))
 			}
 		}
 		near.run("publish", near.address, "m", folder)
@@ -88,22 +88,6 @@ func TestRepackBucketFar(t *testing.T) {
 	restored := filepath.Join(t.TempDir(), "tree")
 	near.run("get", near.address, "m", restored)
 	harness.Run(t, "", "diff", "-r", folder, restored)
-}
-
-// layNoise writes a file of 1 MiB.
-func layNoise(t *testing.T, path string, seed uint64) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := io.Copy(f, harness.NoiseContent(seed, 1<<20)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // rcloneThrough copies from a remote to another. All bytes pass this process, because rclone asks a

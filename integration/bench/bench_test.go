@@ -140,16 +140,22 @@ func (b *bench) round(t *testing.T, r *results, s system, round int) {
 	add("P4", "cold, 4 KiB at random: p99", "us", cold.p99)
 }
 
+// freeAddress returns an address on loopback with a free port.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // profile writes a CPU profile of the mounting process, taken while the file is read cold,
 // again and again.
 func (b *bench) profile(t *testing.T, path string) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeAddress(t)
 	m := b.systems[0].mount(t, "--pprof="+address)
 	defer m.unmount()
 	got := make(chan error, 1)

@@ -38,8 +38,8 @@ var (
 	eachLink = slowLink{"50 MB/s per connection", linktest.Options{Delay: harness.RemoteDelay, Each: 50_000_000}, ""}
 )
 
-// TestBenchHub measures P14 and P15. All clients read from one `xetfs serve`, which shares the
-// machine with them. Only ratios of one run count.
+// TestBenchHub measures P14 and P15. All clients that read share one `xetfs serve`, and the machine
+// with it. Only ratios of one run count.
 func TestBenchHub(t *testing.T) {
 	if !*benchHub {
 		t.Skip("only with -bench-hub; make bench-hub does it all")

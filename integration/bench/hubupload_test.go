@@ -2,8 +2,6 @@ package bench
 
 import (
 	"encoding/json"
-	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -105,13 +103,9 @@ func startWritable(t *testing.T) *uploadServer {
 // startXetServer starts xet-core's test server with an empty folder. It expects no token.
 func startXetServer(t *testing.T) *uploadServer {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := free.Addr().(*net.TCPAddr).Port
-	free.Close()
-	cmd := exec.Command(os.Getenv(xetServerEnv), "--data-directory", t.TempDir(), "--port", strconv.Itoa(port))
+	address := freeAddress(t)
+	_, port, _ := strings.Cut(address, ":")
+	cmd := exec.Command(os.Getenv(xetServerEnv), "--data-directory", t.TempDir(), "--port", port)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -121,7 +115,7 @@ func startXetServer(t *testing.T) *uploadServer {
 		cmd.Wait()         //nolint:errcheck // it was killed
 	}
 	t.Cleanup(stop)
-	s := &uploadServer{fmt.Sprintf("http://127.0.0.1:%d", port), "none", time.Now().Add(time.Hour).Unix(), cmd.Process.Pid, stop}
+	s := &uploadServer{"http://" + address, "none", time.Now().Add(time.Hour).Unix(), cmd.Process.Pid, stop}
 	harness.WaitUntil(t, "the test server of xet-core answers", func() bool {
 		answer, err := http.Get(s.CAS + "/health")
 		if err != nil {
