@@ -9,8 +9,10 @@ COUNT   ?= 10
 TEST_TIMEOUT ?= 60m
 RACE_TIMEOUT ?= 120m
 
-# Tests of mounts and servers wait more than they compute, so two run for each processor.
-AT_ONCE := $(shell echo $$(( 2 * $$(nproc) )))
+# Tests of mounts and servers wait more than they compute: two packages run for each processor,
+# and four tests of a package.
+PACKAGES_AT_ONCE := $(shell echo $$(( 2 * $$(nproc) )))
+TESTS_AT_ONCE    := $(shell echo $$(( 4 * $$(nproc) )))
 
 # All packages. The longest are first, so that the others run beside them.
 PACKAGES := ./integration ./cmd/xetfs ./...
@@ -48,7 +50,7 @@ setup:            ## programs that tests call; as root it installs them
 	@./integration/setup.sh
 
 test: setup       ## everything, layers_test.go included
-	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) -p=$(AT_ONCE) -parallel=$(AT_ONCE) $(PACKAGES)
+	$(GO) test -count=1 -timeout=$(TEST_TIMEOUT) -p=$(PACKAGES_AT_ONCE) -parallel=$(TESTS_AT_ONCE) $(PACKAGES)
 
 race: setup
 	$(GO) test -count=1 -timeout=$(RACE_TIMEOUT) -race $(PACKAGES)

@@ -203,6 +203,7 @@ func markedProcesses(mark string) (pids []string) {
 // K46: the first access mounts and is answered, whatever way xetfs was started. After each idle
 // unmount no process is left. The tests of K46 are skipped if the kernel has no autofs.
 func TestK46_Automounter(t *testing.T) {
+	t.Parallel()
 	source, file := bigStore(t, 100_000)
 	for name, form := range map[string]struct {
 		args       []string
@@ -305,6 +306,7 @@ func TestK46_SilentOrigin(t *testing.T) {
 // K46: SIGTERM ends a mount by another process group, which sleeps in the kernel until the automounter
 // answers.
 func TestK46_SleepsInKernel(t *testing.T) {
+	t.Parallel()
 	source, _ := bigStore(t, 1000)
 	for _, flags := range [][]string{{"--foreground"}, nil} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {

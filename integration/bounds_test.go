@@ -59,6 +59,7 @@ func wantBounded(t *testing.T, m *harness.Mount) {
 // sparse, so their size costs nothing; the second half has footers and millions of equal
 // empty files.
 func TestL15_SparseShards(t *testing.T) {
+	t.Parallel()
 	const (
 		count = 6
 		size  = (128<<20-248)/48*48 + 248 // whole records, a bookend and a footer
@@ -109,6 +110,7 @@ func sparseEnds(t *testing.T, size int64, i int) map[int64][]byte {
 
 // L16: references, versions and index pages of 1 GiB are refused by their size.
 func TestL16_LongDocuments(t *testing.T) {
+	t.Parallel()
 	for _, layer := range []string{"vref", "ver", "tindex"} {
 		t.Run(layer, func(t *testing.T) {
 			work := t.TempDir()

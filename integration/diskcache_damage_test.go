@@ -17,6 +17,7 @@ import (
 // Another process changes bytes of segments, under a mount and between two. No reader gets them:
 // each chunk is compared at each read, and fetched again.
 func TestD09_SegmentsChanged(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	const size = 2 << 20
 	remote, cache := serveNoise(t, 4000, 3, size), newCacheFolder(t)
@@ -189,6 +190,7 @@ func untilDropped(t *testing.T, m *harness.Mount) {
 // A mount finds the same damage in the background, some time after the file was opened. The disk
 // changes its bytes here, and no time of the file changes.
 func TestD09_WholeFilesRotUnseen(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	remote, cache := serveNoise(t, 6100, 2, 1<<20), newCacheFolder(t)
 	onLoop(t, cache)

@@ -32,6 +32,7 @@ const (
 // D01, D02, D03: a full disk is one log line in half a minute. Readers see no error, no entry is
 // damaged, and stored entries stay.
 func TestD01_D02_D03_NoRoom(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, tmpfs string
 		fill, clear func(t *testing.T, m *harness.Mount, dir string)
@@ -177,6 +178,7 @@ func removeAll(t *testing.T, path string) {
 // D05, D07: a disk that fails permanently is one log line, and then out of use. Readers see no
 // error. A disk that works again is used again.
 func TestD05_D07_DiskGone(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name        string
 		fresh       bool // it comes back empty

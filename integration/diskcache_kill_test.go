@@ -24,6 +24,7 @@ type killing struct {
 // ones. No entry of its disk cache is damaged. The next mount finds all entries whose
 // writes had reached the kernel.
 func TestD15_MountKilled(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	k := &killing{t, serveNoise(t, 100, 6, 4<<20), newCacheFolder(t), rand.New(rand.NewPCG(15, 0))}
 	for round := range *cacheKills {

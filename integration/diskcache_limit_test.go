@@ -18,6 +18,7 @@ import (
 // D19, D20: 64 readers cause evictions and materialize files all the time. The folder never exceeds
 // its limit, and readers of evicted chunks get right bytes.
 func TestD19_D20_AtTheLimit(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	const limit = 16 << 20
 	remote, cache := serveNoise(t, 700, 24, 1<<20), newCacheFolder(t)
@@ -154,6 +155,7 @@ func TestD24_CacheInTheMount(t *testing.T) {
 
 // A memory budget of next to nothing is enough, with a disk cache as without one.
 func TestD25_LittleMemory(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	remote := serveNoise(t, 1000, 2, 3<<20)
 	for _, memory := range []string{"0", "1", "64KiB", "1MiB"} {

@@ -101,6 +101,7 @@ func bothRead(t *testing.T, remote *RemoteFiles, mounts ...*harness.Mount) {
 // Two sources in one folder do not mix, with common content or without. The second mount finds the
 // common content.
 func TestD17_TwoSources(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	const size = 1 << 20
 	cache := newCacheFolder(t)
@@ -147,6 +148,7 @@ func TestD17_TwoSources(t *testing.T) {
 
 // The owner of a folder may change during reads.
 func TestD17_ManyMounts(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	remote, cache := serveNoise(t, 600, 4, 6<<20), newCacheFolder(t)
 	flags := cache.flags(leastDisk, "--memory=1MiB")

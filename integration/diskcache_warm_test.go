@@ -17,6 +17,7 @@ import (
 // A tree that was read through a mount needs no request for data in the next mount, as chunks or as
 // materialized files. The same holds after the first mount was killed.
 func TestD15_RemountAsksNothing(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	folder, storeDir := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {

@@ -15,6 +15,7 @@ import (
 // A mount that follows shows a new version without a request. Open and mapped files keep their
 // content, and a listing continues in the version in which it began.
 func TestK38_Follow(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -67,6 +68,7 @@ func TestK38_Follow(t *testing.T) {
 // A mount sees changes of a folder at once, long before the next poll. Changes are new and deleted
 // versions and symbols.
 func TestK38_FollowAtOnce(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -107,6 +109,7 @@ func TestK38_FollowAtOnce(t *testing.T) {
 // A mount ends although new versions arrive at the same time. A reader with an open file continues
 // in the version that it opened.
 func TestK38_ShutdownWhileFollowing(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
 	if err := os.Mkdir(folder, 0o755); err != nil {

@@ -107,6 +107,7 @@ func TestS06_LinkLater(t *testing.T) {
 // A file of a million terms that all are the same chunk opens in time, and reading at
 // random finds the right bytes.
 func TestF44_MillionTerms(t *testing.T) {
+	t.Parallel()
 	terms := 1_000_000
 	if harness.RaceEnabled {
 		terms = 50_000 // a tenth as fast

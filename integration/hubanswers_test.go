@@ -97,6 +97,7 @@ var badAnswers = []struct {
 // A user sees each bad answer as one exit status, one line and one errno. Files read before still
 // have their bytes, and the same mount reads right bytes after the fault.
 func TestHubAnswers(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
 	content := map[string][]byte{"inxet": harness.Noise(1, 300_000), "other": harness.Noise(2, 300_000), "ingit": []byte("small"), "seen": []byte("seen")}

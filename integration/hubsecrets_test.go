@@ -32,6 +32,7 @@ const (
 // tokens for Xet, signed addresses and the key of the server appear in no output, attribute, dump,
 // list of processes or file.
 func TestS08_HubSecrets(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	harness.WriteFile(t, filepath.Join(dir, "tokens"), []byte(canaryToken+"\n"))
 	harness.WriteFile(t, filepath.Join(dir, "key"), []byte(canaryKey))
@@ -54,6 +55,7 @@ func TestS08_HubSecrets(t *testing.T) {
 // S08, N17: the same through a proxy with a password, for files outside Xet: tokens for Xet need
 // TLS.
 func TestS08_HubProxyPassword(t *testing.T) {
+	t.Parallel()
 	server := harness.ServeHub(t, secretStore(t))
 	proxy := newPasswordProxy(t, server.URL, canaryPassword)
 	home := t.TempDir()

@@ -23,6 +23,7 @@ var largeTree = flag.Int("large-tree", 200_000, "entries of the tree that is pub
 // A large tree is mounted as quickly as a small one and needs no more memory, because only the
 // listed parts are read.
 func TestLargeTree(t *testing.T) {
+	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	harness.Program(t) // building it is not what is measured
 	start := time.Now()

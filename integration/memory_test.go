@@ -14,6 +14,7 @@ import (
 // --memory and 128 MiB. The kernel's page cache is passed by, so that every byte goes
 // through the process.
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	if harness.RaceEnabled {
 		t.Skip("the race detector needs memory of its own")
 	}

@@ -16,6 +16,7 @@ import (
 
 // Each thing that can be wrong with a mount point is one sentence, and status 7.
 func TestK30_MountPoint(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	source, file := bigStore(t, 100_000)
 	base := t.TempDir()

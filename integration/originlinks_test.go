@@ -25,6 +25,7 @@ var linkFaults = []struct {
 // TestOriginLinks meets every fault with a web store and a bucket, from the first request on. Reads
 // continue at the byte reached.
 func TestOriginLinks(t *testing.T) {
+	t.Parallel()
 	const chunks = 12
 	for _, tt := range linkFaults {
 		for _, kind := range virtualStores {

@@ -80,6 +80,7 @@ var serverFaults = []struct {
 // right error, in time and with few requests. The error quotes no request (S09). After the fault
 // the next read is right (I8).
 func TestOrigins(t *testing.T) {
+	t.Parallel()
 	for _, tt := range serverFaults {
 		for _, kind := range virtualStores {
 			t.Run(fmt.Sprint(tt.line, " ", tt.name, ", ", kind), func(t *testing.T) {

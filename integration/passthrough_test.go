@@ -91,6 +91,7 @@ func needPassthrough(t testing.TB) {
 // A file that was read completely is materialized. Then it causes no READ message in this mount, in
 // the next one, or through a mapping. Its data is read once from the origin.
 func TestP6_ReadByTheKernel(t *testing.T) {
+	t.Parallel()
 	needPassthrough(t)
 	const size = 24<<20 + 123
 	// Reads that overtake others by far make a stream drop what it prefetched, and fetch it again.

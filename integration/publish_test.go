@@ -152,6 +152,7 @@ func sweepAll(t *testing.T, store string) {
 
 // Eight publishers of one symbol at once: each makes a version, and none is lost.
 func TestPublishTogether(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	store := filepath.Join(work, "store")
 	const writers = 8

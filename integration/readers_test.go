@@ -17,6 +17,7 @@ import (
 // A reader that waits for a disk that hangs can be killed in any system call, and the mount still
 // works.
 func TestK12_K13_ReaderKilled(t *testing.T) {
+	t.Parallel()
 	dir, file := bigStore(t, 64<<20)
 	slow, gate := slowFolder(t, dir)
 	m := harness.MountSource(t, slow)
@@ -40,6 +41,7 @@ func TestK12_K13_ReaderKilled(t *testing.T) {
 
 // A reader that is busy, not waiting, goes at once too.
 func TestK13_BusyReaderKilled(t *testing.T) {
+	t.Parallel()
 	dir, file := bigStore(t, 32<<20)
 	m := harness.MountSource(t, dir)
 	for _, role := range []string{"buffered", "direct", "mapped", "listing"} {
@@ -92,6 +94,7 @@ func allAsleep(pid int) bool {
 // A signal that does not kill, such as those of profilers and progress bars, does not disturb a
 // reader. There is neither EINTR nor SIGBUS if the bytes arrive soon.
 func TestSignalsDoNotDisturb(t *testing.T) {
+	t.Parallel()
 	dir, file := bigStore(t, 128<<20)
 	m := harness.MountSource(t, dir)
 	ways := []struct {

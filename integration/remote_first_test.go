@@ -8,6 +8,7 @@ import (
 // The first byte of an open file costs two requests: for the end of its xorb, and for its chunks.
 // A third one may replace a late answer.
 func TestRemoteFirstByte(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"web", "S3"} {
 		t.Run(store, func(t *testing.T) {
 			m := newOutageMount(t, store)

@@ -118,6 +118,7 @@ func (m *outageMount) checkMemory() {
 // reads work again soon after each return. The outages are refused connections and lost links
 // in turn.
 func TestRemoteFlapping(t *testing.T) {
+	t.Parallel()
 	outage, period, duration := time.Second, 3*time.Second, 6*time.Second
 	if *fullSize {
 		outage, period, duration = 5*time.Second, 15*time.Second, 5*time.Minute
@@ -232,6 +233,7 @@ func TestO27_ManyReaders(t *testing.T) {
 
 // O29: the origin is gone and the disk cache has the file. It is read as before.
 func TestO29_OfflineWithCache(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"web", "S3"} {
 		t.Run(store, func(t *testing.T) {
 			cache := newCacheFolder(t)
@@ -281,6 +283,7 @@ func cpuSeconds(t *testing.T, pid int) float64 {
 // N03: all connections become silent in the middle of a body. The read continues on others, at
 // the byte reached.
 func TestN03_SilentBody(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"web", "S3"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel() // it mostly waits

@@ -129,6 +129,7 @@ func inOrder(sortDir func([]fs.DirEntry)) func(t *testing.T, m *harness.Mount) [
 
 // Two readers of one directory in order share requests, too. Cached files cause no request.
 func TestRemoteSequenceCached(t *testing.T) {
+	t.Parallel()
 	harness.NeedFuse(t)
 	c := newSmallFileTree(t, 1000)
 	s := harness.ServeRemote(t, c.stores["catalog"], "--delay=2ms")

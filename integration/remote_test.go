@@ -22,6 +22,7 @@ const remoteLink = "100MB"
 
 // P9: a scan fetches each byte once, in a few large requests.
 func TestRemoteSequential(t *testing.T) {
+	t.Parallel()
 	dir, file := bigStore(t, 96<<20)
 	s := harness.ServeRemote(t, dir, "--delay="+harness.RemoteDelay.String(), "--bandwidth="+remoteLink)
 	m := harness.MountRemote(t, s.URL)
@@ -145,6 +146,7 @@ func listPatiently(t *testing.T, root string) (list treeList, failed int) {
 // N04, O09: readers do not see faults of the network: no wrong byte, and hardly an error. Each round
 // begins without a cache.
 func TestRemoteFaults(t *testing.T) {
+	t.Parallel()
 	storeDir, want := remoteTree(t)
 	for _, tt := range []struct {
 		name   string

@@ -43,6 +43,7 @@ func (r Report) kinds() (all []string) {
 // verify of a remote store fetches each xorb once, in large pieces, though two shards have files in
 // the xorb. It finds the same faults as verify of the folder.
 func TestRemoteVerifyOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, second, store := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "store")
 	for _, folder := range []string{first, second} {

@@ -108,6 +108,7 @@ func TestRemoteWarmSome(t *testing.T) {
 
 // Damaged and missing data fails only its own files, named one by one.
 func TestRemoteWarmDamaged(t *testing.T) {
+	t.Parallel()
 	remote := serveNoise(t, 8000, 200, 20_000)
 	xorbs, err := filepath.Glob(filepath.Join(remote.dir, "*.xorb"))
 	if err != nil || len(xorbs) != 1 {

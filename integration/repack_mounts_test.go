@@ -40,14 +40,14 @@ func repackedContent(file, version int) []byte {
 	return harness.Noise(uint64(1+file*1000+changed), repackedSize)
 }
 
-// Mounts read without pause while the store is repacked and swept: followed ones, an old version, an
+// Mounts read all the time while the store is repacked and swept: followed ones, an old version, an
 // identity and a snapshot. They see no error and no wrong byte, with and without a disk cache.
 func TestRepackMounts(t *testing.T) {
 	t.Parallel() // it waits for the time of grace
 	harness.NeedFuse(t)
-	rounds := 2
+	rounds, pause := 2, 50*time.Millisecond // leaves the processors to other tests
 	if *fullSize {
-		rounds = 10
+		rounds, pause = 10, 0
 	}
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "folder"), filepath.Join(work, "store")
@@ -95,7 +95,7 @@ func TestRepackMounts(t *testing.T) {
 		{"a snapshot of a server", "m", remote, []string{"--snapshot=first"}, false},
 	} {
 		m := mountTrusting(t, tls.authority, tt.source, append(tt.flags, "--memory=16MiB")...)
-		r := &repackReader{t: t, name: tt.name, root: m.Path(tt.in), last: func() int { return 0 }}
+		r := &repackReader{t: t, name: tt.name, root: m.Path(tt.in), pause: pause, last: func() int { return 0 }}
 		if tt.moves {
 			r.last = func() int { return int(newest.Load()) }
 		}
@@ -135,8 +135,9 @@ type repackReader struct {
 	t     *testing.T
 	name  string
 	root  string
-	last  func() int // newest version that may be visible
-	held  []*os.File // of version 0
+	pause time.Duration // after each round of reads
+	last  func() int    // newest version that may be visible
+	held  []*os.File    // of version 0
 	reads int
 }
 
@@ -162,6 +163,7 @@ func (r *repackReader) run(ctx context.Context) {
 			r.t.Errorf("%s: %v", r.name, err)
 		}
 		r.reads++
+		time.Sleep(r.pause)
 	}
 	for _, f := range r.held {
 		f.Close()

@@ -14,6 +14,7 @@ import (
 // D01: the disk with the copies of the shards is full. A publish ends as with room, and a note
 // names the reason.
 func TestD01_MirrorNoRoom(t *testing.T) {
+	t.Parallel()
 	server := origintest.ServeS3(t)
 	c := newBucketClient(t, server, server.URL)
 	folder := t.TempDir()

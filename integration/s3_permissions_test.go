@@ -14,6 +14,7 @@ import (
 // Keys that may only read, and a public bucket without keys, mount a bucket of a real server. A
 // publish ends with one sentence and changes nothing.
 func TestBucketPermissions(t *testing.T) {
+	t.Parallel()
 	server := origintest.ServeS3(t)
 	server.AddUser(t, "READER", "reader-secret")
 	owner := newBucketClient(t, server, server.URL)
@@ -58,6 +59,7 @@ func TestBucketPermissions(t *testing.T) {
 
 // The permissions that the help of origins names are enough for a writer, and for a sweep.
 func TestBucketLeastPolicy(t *testing.T) {
+	t.Parallel()
 	server := origintest.ServeS3(t)
 	server.AddUser(t, "WRITER", "writer-secret")
 	writer := []string{"s3:GetObject", "s3:ListBucket", "s3:PutObject", "s3:DeleteObject"}

@@ -13,6 +13,7 @@ import (
 // rclone copies a store from a bucket to another bucket, to a folder and back. All copies are
 // sound and have the same tree.
 func TestBucketCopiedByRclone(t *testing.T) {
+	t.Parallel()
 	harness.NeedTool(t, "rclone")
 	server := origintest.ServeS3(t)
 	c := newBucketClient(t, server, server.URL)

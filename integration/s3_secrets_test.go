@@ -23,6 +23,7 @@ import (
 // TestS08_BucketSecrets runs commands with and without errors of O21 to O23. Keys, session token
 // and signatures appear in no output and in no file.
 func TestS08_BucketSecrets(t *testing.T) {
+	t.Parallel()
 	const token = "canary-session-token"
 	server := origintest.ServeS3(t)
 	secrets := []string{server.Secret, "canary-wrong-secret", token, "Signature=", "AWS4-HMAC"}
@@ -103,6 +104,7 @@ func newPasswordProxy(t *testing.T, to, password string) *passwordProxy {
 // S08, N17: a mount of a bucket through a proxy with a password. The password, the secret key and
 // signatures appear in no log, attribute, dump, list of processes or file, with and without errors.
 func TestS08_MountSecrets(t *testing.T) {
+	t.Parallel()
 	const password = "canary-proxy-password"
 	server := origintest.ServeS3(t)
 	proxy := newPasswordProxy(t, server.URL, password)

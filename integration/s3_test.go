@@ -84,6 +84,7 @@ func folderWith(t *testing.T, text string) string {
 // TestO31_PublishToBucket publishes to one symbol from 8 processes at once. No version is lost or
 // doubled.
 func TestO31_PublishToBucket(t *testing.T) {
+	t.Parallel()
 	const writers = 8
 	versions := 4
 	if *fullSize {
@@ -162,6 +163,7 @@ func TestO30_LostAnswers(t *testing.T) {
 // TestO30_BucketPublishKilled kills a publish at each request in turn. The old version stays
 // readable, and the next publish completes.
 func TestO30_BucketPublishKilled(t *testing.T) {
+	t.Parallel()
 	server := origintest.ServeS3(t)
 	p := harness.NewFaultyProxy(t, server.URL, func(*http.Request) bool { return true })
 	c := newBucketClient(t, server, p.URL)

@@ -23,13 +23,9 @@ func slowFolder(t testing.TB, folder string) (string, *harness.Gate) {
 	root := &slowNode{&fusefs.LoopbackNode{RootData: loopback}, gate}
 	loopback.RootNode = root
 	var timeout time.Duration
-	server, err := fusefs.Mount(dir, root, &fusefs.Options{
-		MountOptions: fuse.MountOptions{FsName: folder, Name: "slow", DirectMountStrict: unix.Geteuid() == 0},
-		EntryTimeout: &timeout, AttrTimeout: &timeout,
+	server := serveFuse(t, fusefs.NewNodeFS(root, &fusefs.Options{EntryTimeout: &timeout, AttrTimeout: &timeout}), dir, &fuse.MountOptions{
+		FsName: folder, Name: "slow", DirectMountStrict: unix.Geteuid() == 0,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		gate.Open()
 		if err := server.Unmount(); err != nil {

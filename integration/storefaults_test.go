@@ -77,17 +77,10 @@ func faultyMount(t *testing.T, folder string, f *faultyFolder) (mountpoint strin
 	root := &fusefs.LoopbackNode{RootData: loopback}
 	loopback.RootNode = root
 	f.RawFileSystem = fusefs.NewNodeFS(root, &fusefs.Options{})
-	server, err := fuse.NewServer(f, mountpoint, &fuse.MountOptions{
+	server := serveFuse(t, f, mountpoint, &fuse.MountOptions{
 		FsName: folder, Name: "faulty", DirectMountStrict: unix.Geteuid() == 0, DisableReadDirPlus: true,
 		Logger: log.New(io.Discard, "", 0), // the unmount ends a read of the device
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go server.Serve()
-	if err := server.WaitMount(); err != nil {
-		t.Fatal(err)
-	}
 	return mountpoint, func() {
 		f.running.Wait()
 		if err := server.Unmount(); err != nil {
@@ -95,6 +88,19 @@ func faultyMount(t *testing.T, folder string, f *faultyFolder) (mountpoint strin
 			t.Fatal(err)
 		}
 	}
+}
+
+// serveFuse serves a file system until it is unmounted. It does not call WaitMount, which opens a
+// file in the mount for a moment without O_CLOEXEC. A program that another test starts in that
+// moment would inherit the file, and keep the mount busy.
+func serveFuse(t testing.TB, raw fuse.RawFileSystem, mountpoint string, o *fuse.MountOptions) *fuse.Server {
+	t.Helper()
+	server, err := fuse.NewServer(raw, mountpoint, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve() // calls wait until it runs
+	return server
 }
 
 // call does one system call, or fails it. A process whose call it is may be killed.
@@ -308,7 +314,7 @@ func changeXorb(t *testing.T, store string, change func(f *os.File, size int64) 
 func TestO30_StoreFaults(t *testing.T) {
 	harness.NeedFuse(t)
 	harness.Program(t) // builds it
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Parallel()
 	faults := []storeFault{
 		{kill: true}, {kill: true, after: true},
 		{errno: unix.EIO}, {errno: unix.EMFILE}, {errno: unix.EIO, stays: true}, {errno: unix.EMFILE, stays: true},

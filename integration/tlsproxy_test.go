@@ -78,6 +78,7 @@ func proxyTo(url string) string {
 // A bucket behind a TLS proxy of another project is published to, verified and mounted, whatever
 // the limits of the proxy are.
 func TestBucketBehindTLS(t *testing.T) {
+	t.Parallel()
 	proxy, server := newTLSServer(t), origintest.ServeS3(t)
 	folder := t.TempDir()
 	harness.WriteFile(t, filepath.Join(folder, "large"), harness.Noise(3, 20<<20)) // more than one upload of parts
@@ -145,6 +146,7 @@ func TestFolderBehindTLS(t *testing.T) {
 
 // S14: no option turns the check of certificates off.
 func TestS14_CertificatesAreChecked(t *testing.T) {
+	t.Parallel()
 	for _, p := range list(t) {
 		for _, file := range p.GoFiles {
 			text, err := os.ReadFile(filepath.Join(p.Dir, file))

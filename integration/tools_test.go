@@ -62,6 +62,7 @@ func text(t testing.TB, seed uint64, n int) []byte {
 
 // Ordinary programs see the same through the mount as in an ordinary folder.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	p := newPair(t)
 	tests := []struct {
 		tool   string // that the script needs
@@ -120,6 +121,7 @@ func mountPlainFile(t *testing.T, path string) string {
 }
 
 func TestToolSqlite(t *testing.T) {
+	t.Parallel()
 	sqlite := harness.NeedTool(t, "sqlite3")
 	db := filepath.Join(t.TempDir(), "people.db")
 	harness.Run(t, "", sqlite, db, `
@@ -173,6 +175,7 @@ with open(sys.argv[1], "rb") as f, open(sys.argv[2], "rb") as g:
 }
 
 func TestToolSafetensors(t *testing.T) {
+	t.Parallel()
 	python := harness.ScientificPython(t)
 	plain := filepath.Join(t.TempDir(), "model.safetensors")
 	harness.Run(t, "", python, "-c", `
@@ -195,6 +198,7 @@ with safetensors.safe_open(mounted, framework="numpy") as f:
 }
 
 func TestToolNumpyMemmap(t *testing.T) {
+	t.Parallel()
 	python := harness.ScientificPython(t)
 	plain := filepath.Join(t.TempDir(), "numbers.npy")
 	harness.Run(t, "", python, "-c", `
@@ -251,6 +255,7 @@ int main(int argc, char **argv) {
 
 // A program and a library that it loads are both served by the mount.
 func TestK21_Execution(t *testing.T) {
+	t.Parallel()
 	cc := harness.NeedTool(t, "cc")
 	dir := t.TempDir()
 	write := func(name, text string) string {

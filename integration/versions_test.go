@@ -202,6 +202,7 @@ func distinct(t *testing.T, path string, size int64, seen map[codec.Hash]bool) (
 
 // A published working copy is to git what it was: clean, or changed in the same places.
 func TestVersionsGit(t *testing.T) {
+	t.Parallel()
 	git := harness.NeedTool(t, "git")
 	work := t.TempDir()
 	folder, store := filepath.Join(work, "copy"), filepath.Join(work, "store")

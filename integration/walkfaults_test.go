@@ -18,6 +18,7 @@ var walkFaults = flag.Int("walk-faults", 67, "only every Nth fault of the system
 // S31: strace makes single system calls of the program fail, those of the walk through FOLDER
 // among them. With exit status 0 the tree is complete; otherwise there is no version.
 func TestS31_WalkFaults(t *testing.T) {
+	t.Parallel()
 	strace := harness.NeedTool(t, "strace")
 	if out, err := exec.Command(strace, "-f", "true").CombinedOutput(); err != nil {
 		t.Skipf("strace does not work here: %v: %s", err, out)

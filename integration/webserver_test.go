@@ -58,6 +58,7 @@ http {
 
 // Any web server can give a store out: a catalog, and one without names.
 func TestRemoteWebServers(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	openToAll(t, top)
 	folder := filepath.Join(top, "folder")
