@@ -216,13 +216,13 @@ func TestK46_Automounter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := newAutomounter(t)
 			mark := "XETFS_TEST_MARK=" + a.dir
-			program, state := harness.Program(t), stateHome(t)
+			program := harness.Program(t)
 			a.serve(func() error {
 				cmd := exec.Command(program, append(form.args, source, a.dir)...)
 				if form.args == nil {
 					cmd.Args = []string{"mount.xetfs", source, a.dir, "-o", "rw,_netdev"}
 				}
-				cmd.Env = harness.Environment("XDG_STATE_HOME="+state, mark)
+				cmd.Env = harness.Environment(mark)
 				if !form.foreground {
 					return cmd.Run()
 				}
@@ -331,7 +331,7 @@ type interruptedMount struct {
 func startInterruptedMount(t *testing.T, cmd *exec.Cmd, dir string) *interruptedMount {
 	t.Helper()
 	h := &interruptedMount{t: t, cmd: cmd, mark: "XETFS_TEST_MARK=" + dir, done: make(chan struct{})}
-	cmd.Env = harness.Environment("XDG_STATE_HOME="+stateHome(t), h.mark)
+	cmd.Env = harness.Environment(h.mark)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

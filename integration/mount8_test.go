@@ -51,7 +51,7 @@ func privateSbin(t *testing.T, helper string) {
 func mount8(t *testing.T, mark string, name string, args ...string) (out string, status int) {
 	t.Helper()
 	cmd := exec.Command(harness.NeedTool(t, name), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "XDG_STATE_HOME=" + stateHome(t), mark}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "XDG_STATE_HOME=" + stateHome(), mark}
 	within(t, name, func() {
 		b, _ := cmd.CombinedOutput() // the status says it
 		out = string(b)

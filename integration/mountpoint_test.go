@@ -75,24 +75,16 @@ func command(t testing.TB, dir string, args ...string) (out string, status int) 
 	t.Helper()
 	cmd := exec.Command(harness.Program(t), args...)
 	cmd.Dir = dir
-	cmd.Env = harness.Environment("XDG_STATE_HOME=" + stateHome(t))
+	cmd.Env = harness.Environment()
 	var b strings.Builder
 	cmd.Stdout, cmd.Stderr = &b, &b
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = harness.Patience
 	within(t, "xetfs "+strings.Join(args, " "), func() { cmd.Run() }) //nolint:errcheck // the status says it
 	return b.String(), cmd.ProcessState.ExitCode()
 }
 
-// stateHome is where background mounts of a test put their logs.
-func stateHome(t testing.TB) string {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("xetfs-integration-state-%d", os.Getpid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
+// stateHome returns the folder of the logs of background mounts, in the private home of the tests.
+func stateHome() string { return filepath.Join(os.Getenv("HOME"), ".local", "state") }
 
 // A mount in the background exists when the command returns, has said where its log
 // is, and goes with umount.

@@ -128,7 +128,7 @@ func TestK32_NoPassedDescriptor(t *testing.T) {
 		"/dev/fd/900": "/dev/fd/900: this process has no such descriptor; let the process that mounted pass it on",
 	} {
 		cmd := exec.Command(harness.Program(t), "mount", source, place)
-		cmd.Env = harness.Environment("XDG_STATE_HOME=" + stateHome(t))
+		cmd.Env = harness.Environment()
 		cmd.ExtraFiles = []*os.File{null}
 		out, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != 7 || string(out) != "xetfs mount: "+want+"\n" {

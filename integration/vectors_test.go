@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
@@ -185,7 +184,7 @@ func checkSums(t *testing.T, dir string, list io.Reader) {
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, harness.NeedTool(t, "sha256sum"), "--check", "--quiet", "-")
-	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, list, time.Second
+	cmd.Dir, cmd.Stdin, cmd.WaitDelay = dir, list, harness.Patience
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("sha256sum in %s: %v\n%s", dir, err, harness.Tail(string(out), 4000))
 	}
