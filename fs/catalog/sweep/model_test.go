@@ -51,6 +51,7 @@ type model struct {
 
 	mu      sync.Mutex
 	rows    map[string][]names.Row // that were published, by symbol; guarded by mu
+	deletes map[string]time.Time   // the last deletion of each key by each process; guarded by mu
 	log     []string               // guarded by mu
 	faults  []string               // guarded by mu
 	results map[string]int         // how things went, guarded by mu
@@ -64,7 +65,7 @@ type rules struct {
 var symbols = []string{"org/model", "data"}
 
 func newModel(seed uint64) *model {
-	m := &model{world: newWorld(seed), settings: smallSettings(), stalls: *stalls, rows: map[string][]names.Row{}, results: map[string]int{}}
+	m := &model{world: newWorld(seed), settings: smallSettings(), stalls: *stalls, rows: map[string][]names.Row{}, deletes: map[string]time.Time{}, results: map[string]int{}}
 	m.store = origintest.MemoryAt(m.now)
 	return m
 }
@@ -130,7 +131,8 @@ func (m *model) awake(p *process, times int) origin.WriteStore {
 }
 
 // note notes a call, and looks whether a sweeper deletes what is younger than the time of
-// grace.
+// grace. A sweeper repeats a deletion whose answer was lost, and may then delete an object that an
+// upload has stored in between. The upload protects the object afterwards, and stores it again.
 func (m *model) note(p *process, c origintest.Call) {
 	line := fmt.Sprintf("%v %s: %s %.60s", m.now().Sub(newWorld(0).clock), p.name, c.Op, c.Key)
 	young := false
@@ -147,6 +149,13 @@ func (m *model) note(p *process, c origintest.Call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.log = append(m.log, line)
+	if c.Op == "Delete" {
+		last, again := m.deletes[p.name+string(c.Key)]
+		m.deletes[p.name+string(c.Key)] = m.now()
+		if again && m.now().Sub(last) < 2*m.settings.Window { // no other sweep can have begun and waited
+			return
+		}
+	}
 	if young {
 		m.faults = append(m.faults, "too young: "+line)
 	}
