@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,14 +91,28 @@ func faultyMount(t *testing.T, folder string, f *faultyFolder) (mountpoint strin
 	}
 }
 
-// serveFuse serves a file system until it is unmounted. It does not call WaitMount, which opens a
-// file in the mount for a moment without O_CLOEXEC. A program that another test starts in that
-// moment would inherit the file, and keep the mount busy.
+// serveFuse serves a file system until it is unmounted. No program that another test starts inherits
+// its descriptors: it would keep the mount busy, or look like its server. go-fuse opens /dev/fuse
+// without O_CLOEXEC, and WaitMount does that with a file of the mount.
 func serveFuse(t testing.TB, raw fuse.RawFileSystem, mountpoint string, o *fuse.MountOptions) *fuse.Server {
 	t.Helper()
+	if o.DirectMountStrict { // else fusermount3 opens /dev/fuse, and must be started
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+	}
 	server, err := fuse.NewServer(raw, mountpoint, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	descriptors, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range descriptors {
+		if target, err := os.Readlink("/proc/self/fd/" + d.Name()); err == nil && target == "/dev/fuse" {
+			n, _ := strconv.Atoi(d.Name()) // a number
+			syscall.CloseOnExec(n)
+		}
 	}
 	go server.Serve() // calls wait until it runs
 	return server

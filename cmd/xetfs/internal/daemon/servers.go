@@ -18,9 +18,14 @@ import (
 // serverWait is the wait for the end of a server before its state is checked.
 const serverWait = time.Second
 
-// awaitServers waits until the servers of a removed mount have ended. It does not wait for a server
-// that was stopped, or that still serves the mount at another place. It passes the reason to notice
-// and returns false. waiting is the file of fusemount.OpenWaiting, or -1.
+// serverLimit bounds the wait for the end of a server, which may write its disk cache. A process
+// that inherited the connection of an older mount with the same number may never end.
+var serverLimit = 30 * time.Second // changed by a test
+
+// awaitServers waits until the servers of a removed mount have ended, at most serverLimit for each.
+// It does not wait for a server that was stopped, or that still serves the mount at another place.
+// If one still runs, awaitServers passes the reason to notice and returns false. waiting is the file
+// of fusemount.OpenWaiting, or -1.
 func awaitServers(ctx context.Context, m mountpoint, waiting int, pids []int, notice func(text string)) (ended bool, err error) {
 	ended = true
 	for _, pid := range pids {
@@ -43,7 +48,7 @@ func awaitServer(ctx context.Context, m mountpoint, waiting, pid int) (why strin
 		return "", nil // ended already
 	}
 	defer unix.Close(fd)
-	for {
+	for start := time.Now(); ; {
 		if processState(pid) == 'T' {
 			return fmt.Sprintf("the mount is gone; its process was stopped, and ends when it continues: kill -CONT %d", pid), nil
 		}
@@ -53,6 +58,9 @@ func awaitServer(ctx context.Context, m mountpoint, waiting, pid int) (why strin
 		}
 		if !fusemount.IsGone(waiting) && serves(fmt.Sprintf("/proc/%d", pid), m) {
 			return fmt.Sprintf("%s: the mount is gone here; process %d serves it until %s", m.path, pid, release(m.on.Minor)), nil
+		}
+		if time.Since(start) >= serverLimit {
+			return fmt.Sprintf("%s: the mount is gone; process %d, which had it open, still runs", m.path, pid), nil
 		}
 		// The server has not noticed the unmount yet, on a busy machine, or writes its disk cache.
 	}
@@ -151,7 +159,10 @@ func serves(proc string, m mountpoint) bool {
 		}
 		if _, after, ok := strings.Cut(string(info), "fuse_connection:"); ok {
 			number, _, _ := strings.Cut(after, "\n")
-			return strings.TrimSpace(number) == strconv.FormatUint(uint64(m.on.Minor), 10)
+			if strings.TrimSpace(number) == strconv.FormatUint(uint64(m.on.Minor), 10) {
+				return true
+			}
+			continue
 		}
 		words, _ := os.ReadFile(filepath.Join(proc, "cmdline"))
 		return strings.HasSuffix(string(words), "\x00"+m.path+"\x00")

@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/fs/fusemount"
+)
+
+// sleeper starts a process that holds some files, and ends with the test.
+func sleeper(t *testing.T, files ...*os.File) (pid int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sleep", "3600")
+	cmd.ExtraFiles = files
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		cmd.Wait()         //nolint:errcheck // by a signal
+	})
+	return cmd.Process.Pid
+}
+
+// A process that has the connections of two mounts open serves both.
+func TestServersOfTwoMounts(t *testing.T) {
+	if unix.Geteuid() != 0 || unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
+		t.Skip("only root mounts without a helper, and only with /dev/fuse")
+	}
+	var mounts []mountpoint
+	var files []*os.File
+	for range 2 {
+		dir := t.TempDir()
+		d, err := fusemount.Mount(dir, fusemount.Options{Source: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := d.Unmount(true); err != nil {
+				t.Error(err)
+			}
+			d.Close()
+		})
+		mounts = append(mounts, mountpoint{dir, &fusemount.Entry{Minor: unix.Minor(d.Number())}})
+		own, err := unix.FcntlInt(uintptr(d.FD), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, os.NewFile(uintptr(own), "connection"))
+	}
+	pid := sleeper(t, files...)
+	for _, f := range files {
+		f.Close()
+	}
+	for _, m := range mounts {
+		if !slices.Contains(servers(m), pid) {
+			t.Errorf("process %d does not serve %s", pid, m.path)
+		}
+	}
+}
+
+// A process that never ends does not keep Unmount waiting: it may have inherited the connection of an
+// older mount.
+func TestAwaitServersLimit(t *testing.T) {
+	defer func(old time.Duration) { serverLimit = old }(serverLimit)
+	serverLimit = 0
+	pid := sleeper(t)
+	notice := ""
+	ended, err := awaitServers(t.Context(), mountpoint{"/m", &fusemount.Entry{}}, -1, []int{pid}, func(text string) { notice = text })
+	if ended || err != nil || !strings.Contains(notice, "which had it open, still runs") {
+		t.Errorf("awaitServers = %v, %v; %q", ended, err, notice)
+	}
+}
