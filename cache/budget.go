@@ -77,6 +77,13 @@ func (b *budget) shareLocked(a *Readahead) int64 {
 	return b.max / streams
 }
 
+// Streams returns the number of streams with prefetched chunks, at least 1.
+func (a *Readahead) Streams() int {
+	a.c.budget.mu.Lock()
+	defer a.c.budget.mu.Unlock()
+	return max(1, len(a.c.budget.streams))
+}
+
 // victimLocked picks a reservation to evict for a: the oldest one of an idle stream. If a holds
 // nothing, it picks the newest one of a stream above its share.
 func (b *budget) victimLocked(a *Readahead, share int64, fair bool) *reservation {

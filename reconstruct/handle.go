@@ -303,15 +303,18 @@ func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 }
 
 // limitWindow sets the limit of the window of a stream, which is in unpacked bytes. The next size
-// bytes have packed bytes in the store; 0: unknown.
+// bytes have packed bytes in the store; 0: unknown. All streams of the mount together read ahead at
+// most twice the window of one, or a step each. With larger windows, a stream that is ahead would
+// request the rest of its file before the others get their share of the link.
 func (h *Handle) limitWindow(s *stream, size, packed int64) {
+	share := max(min(h.f.r.window, origin.ReadaheadStep), 2*h.f.r.window/int64(max(2, s.readahead.Streams())))
 	ratio := 1.0
 	if packed > 0 {
 		ratio = min(maxWiden, max(1, float64(size)/float64(packed)))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.maxWindow = int64(float64(h.f.r.window) * ratio)
+	s.maxWindow = int64(float64(share) * ratio)
 	s.window = min(s.window, s.maxWindow)
 }
 

@@ -202,6 +202,46 @@ func TestInterleavedStreams(t *testing.T) {
 	})
 }
 
+// The window of a stream shrinks while others read ahead, and grows again.
+func TestWindowIsShared(t *testing.T) {
+	inBubble(t, 1024, 10*time.Millisecond, cache.Options{}, func(t *testing.T, f remoteHandle) {
+		const n = 128 << 10
+		part := int64(len(f.want) / 4)
+		readTo := func(h *Handle, from, to int64) {
+			for off := from; off < to; off += n {
+				if err := tryRead(t.Context(), h, f.want, off, n); err != nil {
+					t.Error(err)
+				}
+			}
+			synctest.Wait()
+		}
+		wantWindow := func(h *Handle, want int64) {
+			t.Helper()
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if got := h.streams[0].maxWindow; got != want {
+				t.Errorf("the limit of the window is %d, want %d", got, want)
+			}
+		}
+		first := f.Handle
+		readTo(first, 0, 1<<20)
+		wantWindow(first, 32<<20)
+		var others []*Handle
+		for i := range int64(3) {
+			h := f.File().Handle()
+			readTo(h, (i+1)*part, (i+1)*part+1<<20)
+			others = append(others, h)
+		}
+		readTo(first, 1<<20, 3<<20)
+		wantWindow(first, 16<<20)
+		for _, h := range others {
+			h.Close()
+		}
+		readTo(first, 3<<20, 10<<20)
+		wantWindow(first, 32<<20)
+	})
+}
+
 // Xorbs with the same number of chunks: the next one is another xorb all the same.
 func TestStreamCrossesXorbs(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true})
