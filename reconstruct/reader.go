@@ -21,7 +21,7 @@ import (
 
 // Options tune a Reader. The zero value has good defaults.
 type Options struct {
-	Window   int64 // packed bytes that one stream reads ahead; 0: 32 MiB
+	Window   int64 // packed bytes that one stream reads ahead, all together twice as many; 0: 32 MiB
 	Terms    int64 // bytes of terms in memory, of all files; 0: 32 MiB
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS if the origin is local
 
