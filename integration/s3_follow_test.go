@@ -19,7 +19,7 @@ import (
 )
 
 // initBucket makes a catalog whose sweeps wait for seconds instead of hours.
-func initBucket(t *testing.T, s *origintest.S3, address string) {
+func initBucket(t *testing.T, s *origintest.S3, address string, window time.Duration) {
 	t.Helper()
 	env := s.Env()
 	store, err := s3.Open(address, s3.Options{Getenv: func(name string) string { return env[name] }})
@@ -28,7 +28,7 @@ func initBucket(t *testing.T, s *origintest.S3, address string) {
 	}
 	defer store.Close()
 	settings := names.DefaultSettings("", time.Time{})
-	settings.Window, settings.Grace = 2*time.Second, 5*time.Second
+	settings.Window, settings.Grace = window, 5*time.Second
 	if _, err = writer.Open(t.Context(), store, origin.Pages(store), writer.Options{Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestO32_BucketFollow(t *testing.T) {
 	}
 	server := origintest.ServeS3(t)
 	c := newBucketClient(t, server, server.URL)
-	initBucket(t, server, c.address)
+	initBucket(t, server, c.address, 2*time.Second)
 	for name, value := range server.Env() {
 		t.Setenv(name, value) // of the mounts
 	}

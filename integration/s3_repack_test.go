@@ -72,7 +72,7 @@ func newRepackedBucket(t *testing.T, server *origintest.S3, name string) *repack
 	b := &repackedBucket{t: t, server: server, proxy: harness.NewFaultyProxy(t, server.URL, isWrite)}
 	b.client = newBucketClient(t, server, b.proxy.URL)
 	b.client.address += name
-	initBucket(t, server, b.client.address)
+	initBucket(t, server, b.client.address, 5*time.Second) // a busy machine needs seconds for a publish
 	folder := t.TempDir()
 	for v := range 4 {
 		for i := range bucketFiles {

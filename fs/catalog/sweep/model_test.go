@@ -170,7 +170,7 @@ func (m *model) count(what string, err error) {
 // outcome sorts errors. An unexpected error is a fault.
 func outcome(err error) string {
 	for _, kind := range []error{
-		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, writer.ErrBusy, writer.ErrSwept, sweep.ErrOther, errLease,
+		origintest.ErrCrashed, origin.ErrUnknown, origin.ErrNotFound, writer.ErrBusy, writer.ErrSlow, writer.ErrSwept, sweep.ErrOther, errLease,
 		iofs.ErrNotExist, iofs.ErrExist, context.DeadlineExceeded, errors.ErrUnsupported, origin.ErrConflict,
 	} {
 		if errors.Is(err, kind) {

@@ -92,8 +92,12 @@ func (w *Writer) commit(ctx context.Context, st *state, sg *sweepGuard, plan fun
 		if !errors.Is(err, errOvertaken) {
 			return nil, fmt.Errorf("%s: %w", symbol, err)
 		}
+		why := ErrBusy
+		if errors.Is(err, ErrSlow) {
+			why = ErrSlow
+		}
 		if try == maxTries {
-			return nil, fmt.Errorf("%s: %w", symbol, ErrBusy)
+			return nil, fmt.Errorf("%s: %w", symbol, why)
 		}
 		if err := w.pause(ctx, try); err != nil {
 			return nil, err
@@ -136,7 +140,7 @@ func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c
 	}
 	late, err := sg.renew(ctx)
 	if err == nil && late {
-		err = errOvertaken // the element and its entry in the symbol list may be deleted
+		err = errors.Join(errOvertaken, ErrSlow) // the element and its entry in the symbol list may be deleted
 	}
 	if err != nil {
 		return nil, nil, err

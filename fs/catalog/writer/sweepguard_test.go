@@ -324,6 +324,22 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// A store on which each attempt takes longer than the window is too slow. No other writer was faster.
+func TestWindowTooShort(t *testing.T) {
+	d := newFixture(t, origintest.Memory())
+	f := origintest.WithFaults(d.store)
+	d.store, d.Writer.store = f, f
+	f.Before = func(_ context.Context, c origintest.Call) error {
+		if p, err := names.ParseKey(c.Key); err == nil && p.Kind == names.VersionKind && c.Changes() {
+			d.Pass(2 * time.Hour)
+		}
+		return nil
+	}
+	if _, err := d.replace("m", "a=1"); !errors.Is(err, ErrSlow) {
+		t.Errorf("error %v, want %v", err, ErrSlow)
+	}
+}
+
 // When the window is over the entry of the symbol list may be gone: it is put again.
 func TestWindowSymbol(t *testing.T) {
 	d := newFixture(t, origintest.Memory())
