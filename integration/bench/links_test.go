@@ -273,8 +273,8 @@ func (c *linkCorpus) scan(t *testing.T, r *results, l slowLink, round int, mount
 	}
 	seconds := s.End.Sub(s.Ramp).Seconds()
 	first := s.First.Seconds()
-	if m.system == ours && l.rate() > 0 {
-		first -= float64(c.shard) / l.rate()
+	if m.system == ours {
+		first -= float64(c.shard) / float64(max(l.Bandwidth, l.Each))
 	}
 	add("first byte less the transfer of the shard", "round trips", first/l.Delay.Seconds())
 	if l.rate() > 0 {
