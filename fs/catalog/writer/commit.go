@@ -92,11 +92,11 @@ func (w *Writer) commit(ctx context.Context, st *state, sg *sweepGuard, plan fun
 		if !errors.Is(err, errOvertaken) {
 			return nil, fmt.Errorf("%s: %w", symbol, err)
 		}
-		why := ErrBusy
-		if errors.Is(err, ErrSlow) {
-			why = ErrSlow
-		}
 		if try == maxTries {
+			why := ErrBusy
+			if errors.Is(err, ErrSlow) {
+				why = ErrSlow
+			}
 			return nil, fmt.Errorf("%s: %w", symbol, why)
 		}
 		if err := w.pause(ctx, try); err != nil {

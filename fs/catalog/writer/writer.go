@@ -24,8 +24,8 @@ var (
 	// ErrBusy reports that other writers were faster each time.
 	ErrBusy = errors.New("others published first, ten times")
 
-	// ErrSlow reports that each attempt took longer than a window of sweeps.
-	ErrSlow = fmt.Errorf("the store is too slow: ten attempts took longer than a window of sweeps: %w", origin.ErrUnavailable)
+	// ErrSlow reports that the last attempt took longer than a window of sweeps.
+	ErrSlow = fmt.Errorf("the store is too slow: the last of ten attempts took longer than a window of sweeps: %w", origin.ErrUnavailable)
 
 	// ErrSwept reports that a sweep has deleted an object that a slow publish relied on.
 	// Nothing was published, and another publish succeeds.

@@ -7,5 +7,5 @@
 //	Result   the version, its changes and what was packed
 //
 // Errors that a command maps to an exit status are ErrRemoveConflict, AbsentError and
-// MissingError, those of writer (ErrVersion, ErrBusy, ErrSwept) and catalog.NestedError.
+// MissingError, those of writer (ErrVersion, ErrBusy, ErrSlow, ErrSwept) and catalog.NestedError.
 package publish
