@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -113,6 +115,69 @@ func TestK32_PassedTerminated(t *testing.T) {
 	if err := unix.Statfs(dir, new(unix.Statfs_t)); err != unix.ENOTCONN {
 		t.Errorf("the mount says %v, want ENOTCONN", err)
 	}
+}
+
+// K32: the scripts of the sidecar manifest. A server that was killed gets a new mount, and SIGTERM
+// leaves none.
+func TestK32_Sidecar(t *testing.T) {
+	t.Parallel()
+	harness.NeedFuse(t)
+	if unix.Geteuid() != 0 {
+		t.Skip("only root may mount without fusermount3")
+	}
+	python := harness.NeedTool(t, "/usr/bin/python3") // that other users may run
+	source, file := bigStore(t, 1<<20)
+	readable(t, source)
+	readable(t, harness.Program(t))
+	pod := t.TempDir()
+	dir, end := filepath.Join(pod, "models"), startMounter(t, python, pod)
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) }) //nolint:errcheck // usually gone
+	for range 2 {
+		cmd := unprivileged(t, nil, harness.MountArgs(source, "/dev/fd/3")...)
+		cmd.Args = slices.Insert(cmd.Args, slices.Index(cmd.Args, harness.Program(t)), python, filepath.Join(pod, "receive.py"))
+		cmd.ExtraFiles = nil
+		m := harness.StartCommand(t, cmd, source, dir)
+		m.Ended = true
+		m.Log.After(harness.Event("mount_ready"))
+		readWhole(t, filepath.Join(dir, "by-hash", file.Hash.String()), fmt.Sprintf("%x", file.SHA256))
+		m.Signal(syscall.SIGKILL)
+		if _, ok := m.Wait(harness.UnmountLimit); !ok {
+			t.Fatal("it was killed and still runs")
+		}
+	}
+	end()
+	if err := os.RemoveAll(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// startMounter puts the scripts of the sidecar manifest into a folder, as the volume of the pod. It
+// starts the script that mounts. end terminates it.
+func startMounter(t *testing.T, python, pod string) (end func()) {
+	t.Helper()
+	manifest, err := os.ReadFile("../cmd/xetfs/packaging/sidecar.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range regexp.MustCompile(`(?m)^  (\S+\.py): \|\n((?:    .*\n)+)`).FindAllStringSubmatch(string(manifest), -1) {
+		text := strings.NewReplacer("\n    ", "\n", `"/pod/`, `"`+pod+"/").Replace("\n" + script[2])
+		harness.WriteFile(t, filepath.Join(pod, script[1]), []byte(text))
+	}
+	readable(t, pod)
+	cmd := exec.Command(python, filepath.Join(pod, "send.py"))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // the status says it
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("send.py: %v", err)
+		}
+	})
+	t.Cleanup(end)
+	return end
 }
 
 // K32: a descriptor that is no mount is one sentence, and status 7.
