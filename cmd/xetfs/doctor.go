@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,9 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/doctor"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
@@ -73,7 +73,7 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 		CanPass:     unix.Geteuid() == 0,
 		OpenFiles:   limit.Max, // a mount raises its limit to it
 		FileSystem:  fileSystemOf,
-		CheckFolder: checkMountpoint,
+		CheckFolder: daemon.CheckMountpoint,
 		Now:         time.Now,
 		NoRanges:    origin.ErrNoRanges,
 	}
@@ -87,28 +87,6 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 func fileSystemOf(path string) (st unix.Statfs_t, err error) {
 	err = unix.Statfs(existing(path), &st)
 	return st, err
-}
-
-// checkMountpoint returns an error for a path that nothing can be mounted on.
-func checkMountpoint(path string) error {
-	if fusemount.IsStale(path) {
-		return fmt.Errorf("the mount has no server; remove it with xetfs umount %s", ui.ShellWord(path))
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return ui.Reason(err)
-	case !info.IsDir():
-		return errors.New("is a file; name a folder")
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	if at, err := fusemount.At(abs); err == nil && at != nil {
-		return fmt.Errorf("%s is mounted there; unmount it with umount %s", at, ui.ShellWord(path))
-	}
-	return nil
 }
 
 // doctorLimit is the time that an origin has to answer.
@@ -174,8 +152,9 @@ func serverTime(ctx context.Context, server string) (time.Time, error) {
 // writeFindings prints findings. Its error is the exit status if one is a problem.
 func writeFindings(cmd *cobra.Command, all []doctor.Finding, asJSON bool) (err error) {
 	problems := 0
-	for _, f := range all {
-		if f.State == doctor.Problem {
+	for i := range all {
+		all[i].Text = names.InWords(all[i].Text)
+		if all[i].State == doctor.Problem {
 			problems++
 		}
 	}

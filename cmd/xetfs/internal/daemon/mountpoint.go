@@ -74,6 +74,22 @@ func followLinks(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
+// CheckMountpoint returns an error with the next step if nothing can be mounted at path.
+func CheckMountpoint(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	m, err := findMountpoint(path)
+	switch {
+	case err != nil:
+		return err
+	case m.isStale():
+		return fmt.Errorf("%s: the mount has no server; remove it with xetfs umount %s", path, ui.ShellWord(path))
+	}
+	return checkMountpoint(m.path, false)
+}
+
 // checkMountpoint returns an error with the next step if path cannot be a mountpoint.
 func checkMountpoint(path string, nonempty bool) error {
 	on, err := fusemount.At(path)

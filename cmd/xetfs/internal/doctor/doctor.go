@@ -162,7 +162,7 @@ func (m Machine) cache() []Finding {
 
 func (m Machine) mountpoint() Finding {
 	if err := m.CheckFolder(m.Mountpoint); err != nil {
-		return failed("mountpoint", fmt.Errorf("%s: %w", m.Mountpoint, err), "create it with mkdir -p "+m.Mountpoint)
+		return failed("mountpoint", err, "choose another folder")
 	}
 	return good("mountpoint", "%s can be mounted on", m.Mountpoint)
 }

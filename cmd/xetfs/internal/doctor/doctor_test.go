@@ -60,7 +60,7 @@ func TestFaults(t *testing.T) {
 		{"few open files", func(m *Machine) { m.OpenFiles = 1024 }, "limits problem", "ulimit -n"},
 		{"cache on NFS", fileSystem(unix.Statfs_t{Type: unix.NFS_SUPER_MAGIC, Bavail: 1 << 30, Frsize: 4096}), "cache problem", "--cache-dir"},
 		{"full disk", fileSystem(unix.Statfs_t{Type: unix.EXT4_SUPER_MAGIC, Bavail: 100, Frsize: 4096}), "space problem", "make room"},
-		{"mountpoint", func(m *Machine) { m.CheckFolder = func(string) error { return unix.ENOENT } }, "mountpoint problem", "mkdir -p /mnt/x"},
+		{"mountpoint", func(m *Machine) { m.CheckFolder = func(string) error { return unix.ENOENT } }, "mountpoint problem", "another folder"},
 		{"unreachable", open(errors.New("https://host/store: connection refused")), "origin problem", "the network"},
 		{"no ranges", open(fmt.Errorf("https://host/store: %w", errNoRanges)), "ranges problem", "range requests"},
 		{"token", open(fmt.Errorf("https://host/store: %w", iofs.ErrPermission)), "token problem", "renew the token"},
