@@ -57,6 +57,8 @@ func TestBenchMount(t *testing.T) {
 		{"start", benchStart},
 		{"remote", benchRemote},
 		{"cached", benchCached},
+		{"verify", benchVerify},
+		{"growth", benchGrowth},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			start := time.Now()
