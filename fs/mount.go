@@ -22,8 +22,12 @@ import (
 	"github.com/xetfs/xetfs/fs/sequence"
 )
 
-// maxRead is the largest read that the kernel sends, in bytes.
-const maxRead = 1 << 20
+// The largest read that the kernel sends, in bytes. A read waits for its last byte, and the bytes
+// of a remote origin arrive slowly in many answers at once.
+const (
+	maxLocalRead  = 1 << 20
+	maxRemoteRead = 512 << 10
+)
 
 // NoVersionsDir as Options.VersionsDir hides old versions.
 const NoVersionsDir = "-"
@@ -176,6 +180,14 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 	return f
 }
 
+// maxRead returns the largest read that the kernel sends.
+func (f *filesystem) maxRead() int {
+	if f.engine.isLocal() {
+		return maxLocalRead
+	}
+	return maxRemoteRead
+}
+
 // start mounts, serves, and raises the kernel's readahead if possible. It uses no path of the
 // mount; see RefusePoll. go-fuse has finished the handshake before, so all requests from now on
 // get a reply.
@@ -207,7 +219,7 @@ func (s *Server) start(dir string, o Options) error {
 
 // connect mounts at dir and agrees with the kernel on the protocol.
 func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
-	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, NoExec: o.NoExec, MaxRead: maxRead})
+	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, NoExec: o.NoExec, MaxRead: s.files.maxRead()})
 	if err != nil {
 		return nil, err
 	}
@@ -234,8 +246,8 @@ func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 	}
 	return &fuse.MountOptions{
 		MaxBackground:            o.MaxBackground,
-		MaxWrite:                 maxRead,
-		MaxReadAhead:             maxRead,
+		MaxWrite:                 s.files.maxRead(),
+		MaxReadAhead:             s.files.maxRead(),
 		Name:                     fusemount.Subtype,
 		Debug:                    o.Debug,
 		Logger:                   slog.NewLogLogger(o.Logger.Handler(), level),
