@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -169,5 +171,22 @@ func TestRemoteFaults(t *testing.T) {
 				t.Errorf("%d reads failed", failed)
 			}
 		})
+	}
+}
+
+// The kernel sends smaller reads to a mount of a remote store than to one of a folder.
+func TestRemoteMaxRead(t *testing.T) {
+	t.Parallel()
+	source, _ := bigStore(t, 1000)
+	for address, want := range map[string]string{source: "max_read=1048576", harness.ServeRemote(t, source).URL: "max_read=524288"} {
+		m := harness.MountSource(t, address)
+		table, err := os.ReadFile("/proc/self/mounts")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := regexp.MustCompile(`(?m)^\S+ ` + regexp.QuoteMeta(m.Dir) + ` .*$`).FindString(string(table))
+		if !strings.Contains(line, want) {
+			t.Errorf("%s: %q, want %s", address, line, want)
+		}
 	}
 }
