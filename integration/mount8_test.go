@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +18,8 @@ import (
 // ordinary is the number of a user, and of a group, without rights.
 const ordinary = 65534
 
-// privateSbin lays a new folder over /usr/sbin, in the mount namespace of this test, with a link to
-// the program under test. mount(8) finds its helpers there.
+// privateSbin mounts an overlay over /usr/sbin, in the mount namespace of this test. mount(8) finds
+// its helpers there. The only one of xetfs is a link to the program under test.
 func privateSbin(t *testing.T, helper string) {
 	t.Helper()
 	harness.NeedFuse(t)
@@ -33,9 +35,6 @@ func privateSbin(t *testing.T, helper string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink(harness.Program(t), filepath.Join(work, "upper", helper)); err != nil {
-		t.Fatal(err)
-	}
 	options := fmt.Sprintf("lowerdir=/usr/sbin,upperdir=%s/upper,workdir=%s/work", work, work)
 	if err := unix.Mount("overlay", "/usr/sbin", "overlay", 0, options); err != nil {
 		harness.Absent(t, "overlayfs: %v", err)
@@ -45,13 +44,21 @@ func privateSbin(t *testing.T, helper string) {
 			t.Error(err)
 		}
 	})
+	for _, installed := range []string{"mount.xetfs", "mount.fuse.xetfs", "xetfs"} {
+		if err := os.Remove(filepath.Join("/usr/sbin", installed)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(harness.Program(t), filepath.Join("/usr/sbin", helper)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // mount8 runs a command with the program under test in PATH, and returns its output and exit status.
 func mount8(t *testing.T, mark string, name string, args ...string) (out string, status int) {
 	t.Helper()
 	cmd := exec.Command(harness.NeedTool(t, name), args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "XDG_STATE_HOME=" + stateHome(), mark}
+	cmd.Env = []string{"PATH=/usr/sbin:" + os.Getenv("PATH"), "XDG_STATE_HOME=" + stateHome(), mark}
 	within(t, name, func() {
 		b, _ := cmd.CombinedOutput() // the status says it
 		out = string(b)
