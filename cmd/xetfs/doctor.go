@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -52,6 +53,7 @@ The exit status is 1 if there is a problem.`,
 			}
 			if len(args) > 1 {
 				m.Mountpoint = args[1]
+				m.IsMounted = func(path string) bool { return isMounted(args[0], path) }
 			}
 			return writeFindings(cmd, doctor.Examine(cmd.Context(), m), asJSON)
 		},
@@ -59,6 +61,13 @@ The exit status is 1 if there is a problem.`,
 	cache.addPlace(cmd, cacheUsage)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
+}
+
+// isMounted reports whether a mount with a server at path shows source.
+func isMounted(source, path string) bool {
+	var mounted *daemon.MountedError
+	absolute, err := stack.AbsSource(source)
+	return err == nil && errors.As(daemon.CheckMountpoint(path), &mounted) && mounted.Source == absolute
 }
 
 // localMachine returns this machine without an origin.

@@ -74,7 +74,18 @@ func followLinks(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// CheckMountpoint returns an error with the next step if nothing can be mounted at path.
+// A MountedError means that Source is mounted at Path.
+type MountedError struct {
+	Path, Source string
+}
+
+// Error implements error.
+func (e *MountedError) Error() string {
+	return fmt.Sprintf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", e.Path, e.Source, ui.ShellWord(e.Path))
+}
+
+// CheckMountpoint returns an error with the next step if nothing can be mounted at path. For a
+// mount of xetfs it is a MountedError.
 func CheckMountpoint(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -97,7 +108,7 @@ func checkMountpoint(path string, nonempty bool) error {
 	case err != nil:
 		return err
 	case on != nil && on.Type == fusemount.FSType:
-		return fmt.Errorf("%s: xetfs is mounted there already, with %s; first: xetfs umount %s", path, on.Source, ui.ShellWord(path))
+		return &MountedError{Path: path, Source: on.Source}
 	case on != nil:
 		return fmt.Errorf("%s: %s is mounted there already; choose another folder", path, on)
 	}

@@ -51,6 +51,7 @@ type Machine struct {
 	CacheDir    string                  // "": none
 	Mountpoint  string                  // "": none
 	CheckFolder func(path string) error // of the mountpoint
+	IsMounted   func(path string) bool  // reports whether a mount at path shows Source
 	Source      string                  // "": none
 	Open        func(context.Context) error
 	ServerTime  func(context.Context) (time.Time, error) // nil: no web server
@@ -161,7 +162,11 @@ func (m Machine) cache() []Finding {
 }
 
 func (m Machine) mountpoint() Finding {
-	if err := m.CheckFolder(m.Mountpoint); err != nil {
+	err := m.CheckFolder(m.Mountpoint)
+	switch {
+	case err != nil && m.IsMounted(m.Mountpoint):
+		return good("mountpoint", "%s shows SOURCE already; xetfs status has its figures", m.Mountpoint)
+	case err != nil:
 		return failed("mountpoint", err, "choose another folder")
 	}
 	return good("mountpoint", "%s can be mounted on", m.Mountpoint)
