@@ -92,8 +92,13 @@ func (p *part) lock() error {
 
 var errNoPart = errors.New("is no partial file of xetfs get; move it away and run the command again")
 
-// truncate makes the file empty, for a writer of all its bytes.
+// truncate makes the file empty, for a writer of all its bytes. An empty file is left alone: after a
+// truncation, the close of a file on ext4 waits for its blocks.
 func (p *part) truncate() error {
+	info, err := p.file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
 	if _, err := p.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
