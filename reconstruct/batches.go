@@ -9,9 +9,15 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// batchesAhead is how many batches of a remote file are fetched at once during a sequential
-// read: up to 4 MiB each.
-const batchesAhead = 8
+// A sequential read always fetches some batches at once. For a remote file, Options.Ahead may allow
+// more. A disk reads while the batches before are unpacked.
+const (
+	remoteBatches = 8
+	localBatches  = 4
+)
+
+// maxBatch is the limit of a batch in bytes.
+const maxBatch = batchChunks * codec.MaxChunkSize
 
 // A batch is consecutive chunks of a term.
 type batch struct {
@@ -64,14 +70,14 @@ func (b batch) next(ctx context.Context) (batch, bool, error) {
 	return g.batchAt(0, 0), true, nil
 }
 
-// batches fetches the batches of a remote file ahead of one reader, which gets them in order.
-// For a local file it fetches only the current batch.
+// batches fetches the batches of a file ahead of one reader, which gets them in order.
 type batches struct {
 	f       *File
 	ctx     context.Context // of the fetches
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	queue   []*batchFetch // in order
+	always  int           // batches that need no unit of Reader.spareBatches
 	last    *cache.Run    // that was returned; nil: none
 	run     runFunc
 }
@@ -82,34 +88,40 @@ type runFunc func(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*cache
 // A batchFetch is the fetch of a batch.
 type batchFetch struct {
 	batch
-	done chan struct{} // closed once run and err are final
-	run  *cache.Run
-	err  error
+	spare bool          // it holds a unit of Reader.spareBatches
+	done  chan struct{} // closed once run and err are final
+	run   *cache.Run
+	err   error
 }
 
 func newBatches(ctx context.Context, f *File) *batches {
-	b := &batches{f: f, run: f.r.c.Run}
+	b := &batches{f: f, run: f.r.c.Run, always: remoteBatches}
+	if f.r.c.Local() {
+		b.always = localBatches
+	}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	return b
 }
 
 // get returns a batch, which must be the first or follow the last one.
 func (b *batches) get(want batch) (*cache.Run, error) {
-	if b.f.r.c.Local() {
-		return b.run(b.ctx, want.xorb, want.chunks)
-	}
 	if len(b.queue) == 0 {
-		b.begin(want)
+		b.begin(want, false)
 	}
-	for len(b.queue) < batchesAhead {
+	for {
 		next, ok, err := b.queue[len(b.queue)-1].next(b.ctx)
 		if !ok || err != nil {
 			break // the reader gets the error at that batch
 		}
-		b.begin(next)
+		spare := len(b.queue) >= b.always
+		if spare && (b.f.r.c.Local() || !b.f.r.spareBatches.TryAcquire(1)) {
+			break
+		}
+		b.begin(next, spare)
 	}
 	first := b.queue[0]
 	b.queue = b.queue[1:]
+	b.release(first)
 	select {
 	case <-first.done:
 		b.last = first.run
@@ -120,8 +132,8 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 	}
 }
 
-func (b *batches) begin(next batch) {
-	f := &batchFetch{batch: next, done: make(chan struct{})}
+func (b *batches) begin(next batch, spare bool) {
+	f := &batchFetch{batch: next, spare: spare, done: make(chan struct{})}
 	b.queue = append(b.queue, f)
 	b.running.Go(func() {
 		defer close(f.done)
@@ -136,9 +148,18 @@ func (b *batches) close() {
 	b.running.Wait()
 	b.store(b.last)
 	for _, f := range b.queue {
+		b.release(f)
 		b.store(f.run)
 	}
 	b.last, b.queue = nil, nil
+}
+
+// release returns the unit of a batch.
+func (b *batches) release(f *batchFetch) {
+	if f.spare {
+		f.spare = false
+		b.f.r.spareBatches.Release(1)
+	}
 }
 
 func (b *batches) store(run *cache.Run) {

@@ -434,7 +434,7 @@ func BenchmarkWhole(b *testing.B) {
 // An interrupted Materialize leaves the chunks that arrived on disk, even if a batch before
 // them is missing or incomplete.
 func TestKeep_Interrupted(t *testing.T) {
-	const batches = batchesAhead
+	const batches = remoteBatches
 	k := keepFrom(t, false, batches*batchChunks, Options{})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

@@ -392,7 +392,7 @@ func (f *File) checkSeen(ctx context.Context) (struct{}, error) {
 var errUnknownHash = errors.New("not all hashes are known")
 
 // Limits of proofs that run at once, which read files: bytes of small files, and number of others.
-// Each of the others has batchesAhead batches in memory.
+// Each of the others has remoteBatches batches in memory, or more.
 const (
 	maxSmallProofs = 64 << 20
 	maxLargeProofs = 4

@@ -1,9 +1,11 @@
 package reconstruct
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -409,6 +411,45 @@ func TestFarWhole(t *testing.T) {
 			t.Errorf("%d bytes were fetched for %d", chunks, n)
 		}
 	})
+}
+
+// Readers return the batches that they share at their end, also after an error of a writer.
+func TestFarWholeShares(t *testing.T) {
+	withRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, []int{640, 640}, func(t remoteFiles) {
+		var readers sync.WaitGroup
+		for i, file := range t.files {
+			readers.Go(func() {
+				f, err := t.r.Open(t.Context(), file.id)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				var got bytes.Buffer
+				w := &failingWriter{w: &got, failsAfter: []int64{math.MaxInt64, 10 << 20}[i]}
+				n, err := io.Copy(w, f.VerifyReader(t.Context(), nil))
+				if n != int64(got.Len()) || !bytes.HasPrefix(file.want, got.Bytes()) || (err == nil) != (got.Len() == len(file.want)) || (i == 0) != (err == nil) {
+					t.Errorf("file %d: %d bytes, %d arrived, %v", i, n, got.Len(), err)
+				}
+			})
+		}
+		readers.Wait()
+		if all := int64(128<<20)/maxBatch - remoteBatches; !t.r.spareBatches.TryAcquire(all) {
+			t.Errorf("not all of %d batches were returned", all)
+		}
+	})
+}
+
+// A failingWriter fails once it has passed on a number of bytes.
+type failingWriter struct {
+	w          io.Writer
+	failsAfter int64
+}
+
+func (f *failingWriter) Write(p []byte) (int, error) {
+	if f.failsAfter -= int64(len(p)); f.failsAfter < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return f.w.Write(p)
 }
 
 func copyAll(r io.Reader, want []byte) (n int, err error) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -142,9 +143,12 @@ type verifyReader struct {
 	fresh       bool                 // see refetch
 	fetched     []origin.ChunkHashes // of all chunks so far, if fresh
 
-	buf  []byte
-	rest []byte // of buf, not yet read
-	err  error
+	hashing sync.WaitGroup // computes sum and content of a batch while the next one is unpacked
+
+	buf   []byte // for the next batch
+	given []byte // the last batch
+	rest  []byte // of given, not yet read
+	err   error
 }
 
 func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader {
@@ -183,19 +187,29 @@ func (v *verifyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo. It saves the copy of Read. After an error of w, it ends the
-// fetches, and no later call returns bytes.
+// WriteTo implements io.WriterTo. It saves the copy of Read, and unpacks a batch while w writes the
+// batch before. After an error of w, it ends the fetches, and no later call returns bytes.
 func (v *verifyReader) WriteTo(w io.Writer) (written int64, err error) {
-	for v.fill(); len(v.rest) > 0; v.fill() {
-		n, err := w.Write(v.rest)
-		v.rest = v.rest[n:]
-		if written += int64(n); err != nil {
-			v.rest, v.err = nil, err
-			v.batches.close()
-			return written, err
+	var writing sync.WaitGroup
+	for {
+		v.fill()
+		if writing.Wait(); err != nil || len(v.rest) == 0 {
+			break
 		}
+		b := v.rest
+		v.rest = nil
+		writing.Go(func() {
+			var n int
+			n, err = w.Write(b)
+			written += int64(n)
+		})
 	}
-	if errors.Is(v.err, io.EOF) {
+	switch {
+	case err != nil:
+		v.rest, v.err = nil, err
+		v.batches.close()
+		return written, err
+	case errors.Is(v.err, io.EOF):
 		return written, nil
 	}
 	return written, v.err
@@ -216,7 +230,8 @@ func (v *verifyReader) fill() {
 	}
 }
 
-// next returns the next bytes of the file, valid until the following call.
+// next returns the next bytes of the file, valid until the following call. The buffer of the call
+// before is free then: its hashes are complete.
 func (v *verifyReader) next() ([]byte, error) {
 	at, ok, err := v.following()
 	if err != nil {
@@ -243,13 +258,25 @@ func (v *verifyReader) next() ([]byte, error) {
 	if at.ends() {
 		v.size, v.hashes, v.midTerm = 0, v.hashes[:0], false
 	}
-	if v.sum != nil {
-		v.sum.Write(b)
-	}
-	if v.content != nil {
-		v.content.Write(b)
-	}
+	v.buf, v.given = v.given, v.buf
+	v.hash(b)
 	return b, nil
+}
+
+// hash adds a batch to the hashes of the content. It returns before that is done. The bytes must not
+// change before the following call.
+func (v *verifyReader) hash(b []byte) {
+	if v.sum == nil && v.content == nil {
+		return
+	}
+	v.hashing.Wait()
+	v.hashing.Go(func() {
+		for _, h := range []hash.Hash{v.sum, v.content} {
+			if h != nil {
+				h.Write(b)
+			}
+		}
+	})
 }
 
 // following returns the next batch; false at the end.
@@ -393,6 +420,7 @@ func (v *verifyReader) endTerm(b batch) error {
 
 // end checks the file when all terms were read.
 func (v *verifyReader) end() error {
+	v.hashing.Wait()
 	if err := v.endFile(); err != nil {
 		return v.f.named(err)
 	}
