@@ -1,6 +1,7 @@
 package reconstruct
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -9,15 +10,13 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A sequential read always fetches some batches at once. For a remote file, Options.Ahead may allow
-// more. A disk reads while the batches before are unpacked.
+// A sequential read always fetches some batches at once. A remote one fetches more if Options.Ahead
+// allows it. A disk reads while the batches before are unpacked.
 const (
-	remoteBatches = 8
 	localBatches  = 4
+	remoteBatches = 8
+	maxBatches    = 64
 )
-
-// maxBatch is the limit of a batch in bytes.
-const maxBatch = batchChunks * codec.MaxChunkSize
 
 // A batch is consecutive chunks of a term.
 type batch struct {
@@ -41,6 +40,13 @@ func (g *group) batchAt(term int, chunk uint32) batch {
 	t := g.layout.terms[term]
 	first := t.Chunks.Start + chunk
 	return batch{g, term, t.Xorb, codec.ChunkRange{Start: first, End: min(t.Chunks.End, first+batchChunks)}}
+}
+
+// packed returns the packed bytes of b, or about its unpacked bytes if they are not known.
+func (b batch) packed() int64 {
+	t := b.of()
+	known := b.g.file.r.c.PackedSize(b.xorb, b.chunks)
+	return cmp.Or(known, int64(t.Size)*int64(b.chunks.Len())/int64(t.Chunks.Len()))
 }
 
 // of returns the term that b is of.
@@ -77,7 +83,7 @@ type batches struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	queue   []*batchFetch // in order
-	always  int           // batches that need no unit of Reader.spareBatches
+	always  int           // batches that need no part of Reader.ahead
 	last    *cache.Run    // that was returned; nil: none
 	run     runFunc
 }
@@ -88,7 +94,7 @@ type runFunc func(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*cache
 // A batchFetch is the fetch of a batch.
 type batchFetch struct {
 	batch
-	spare bool          // it holds a unit of Reader.spareBatches
+	ahead int64         // bytes of Reader.ahead that it holds
 	done  chan struct{} // closed once run and err are final
 	run   *cache.Run
 	err   error
@@ -106,18 +112,20 @@ func newBatches(ctx context.Context, f *File) *batches {
 // get returns a batch, which must be the first or follow the last one.
 func (b *batches) get(want batch) (*cache.Run, error) {
 	if len(b.queue) == 0 {
-		b.begin(want, false)
+		b.begin(want, 0)
 	}
-	for {
+	for len(b.queue) < b.always || !b.f.r.c.Local() && len(b.queue) < maxBatches {
 		next, ok, err := b.queue[len(b.queue)-1].next(b.ctx)
 		if !ok || err != nil {
 			break // the reader gets the error at that batch
 		}
-		spare := len(b.queue) >= b.always
-		if spare && (b.f.r.c.Local() || !b.f.r.spareBatches.TryAcquire(1)) {
-			break
+		ahead := int64(0)
+		if len(b.queue) >= b.always {
+			if ahead = next.packed(); !b.f.r.ahead.TryAcquire(ahead) {
+				break
+			}
 		}
-		b.begin(next, spare)
+		b.begin(next, ahead)
 	}
 	first := b.queue[0]
 	b.queue = b.queue[1:]
@@ -132,8 +140,8 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 	}
 }
 
-func (b *batches) begin(next batch, spare bool) {
-	f := &batchFetch{batch: next, spare: spare, done: make(chan struct{})}
+func (b *batches) begin(next batch, ahead int64) {
+	f := &batchFetch{batch: next, ahead: ahead, done: make(chan struct{})}
 	b.queue = append(b.queue, f)
 	b.running.Go(func() {
 		defer close(f.done)
@@ -154,12 +162,10 @@ func (b *batches) close() {
 	b.last, b.queue = nil, nil
 }
 
-// release returns the unit of a batch.
+// release returns the part of Reader.ahead of a batch.
 func (b *batches) release(f *batchFetch) {
-	if f.spare {
-		f.spare = false
-		b.f.r.spareBatches.Release(1)
-	}
+	b.f.r.ahead.Release(f.ahead)
+	f.ahead = 0
 }
 
 func (b *batches) store(run *cache.Run) {

@@ -413,7 +413,7 @@ func TestFarWhole(t *testing.T) {
 	})
 }
 
-// Readers return the batches that they share at their end, also after an error of a writer.
+// Readers return the bytes ahead that they share at their end, also after an error of a writer.
 func TestFarWholeShares(t *testing.T) {
 	withRemoteFiles(t, faulty.Options{Delay: delay}, cache.Options{}, []int{640, 640}, func(t remoteFiles) {
 		var readers sync.WaitGroup
@@ -433,8 +433,8 @@ func TestFarWholeShares(t *testing.T) {
 			})
 		}
 		readers.Wait()
-		if all := int64(128<<20)/maxBatch - remoteBatches; !t.r.spareBatches.TryAcquire(all) {
-			t.Errorf("not all of %d batches were returned", all)
+		if !t.r.ahead.TryAcquire(64 << 20) {
+			t.Error("some bytes were not returned")
 		}
 	})
 }

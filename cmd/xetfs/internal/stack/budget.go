@@ -22,6 +22,9 @@ func DivideMemory(bytes int64) Budget {
 	return b
 }
 
+// whole returns the part for packed chunks of files that are read whole.
+func (b Budget) whole() int64 { return max(1, b.ahead/2) }
+
 // CacheOptions returns the Options of the cache for a budget.
 func (b Budget) CacheOptions(noVerify bool, log *slog.Logger) cache.Options {
 	return cache.Options{MemoryBytes: b.unpacked, AheadBytes: b.ahead, NoVerify: noVerify, Logger: log}

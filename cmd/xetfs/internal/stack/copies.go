@@ -119,7 +119,7 @@ func (c *Copies) OpenReader(store origin.Store) (*reconstruct.Reader, error) {
 		return nil, err
 	}
 	c.closers = append(c.closers, func() error { chunks.Close(); return nil })
-	return reconstruct.New(chunks, reconstruct.Options{Ahead: b.ahead, Terms: b.Terms}), nil
+	return reconstruct.New(chunks, reconstruct.Options{Ahead: b.whole(), Terms: b.Terms}), nil
 }
 
 // Close closes all layers.

@@ -203,7 +203,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 	if s.Disk == nil {
 		o.Materialize = reconstruct.MaterializeNever // no disk for plain files
 	}
-	read := reconstruct.Options{Ahead: o.Budget.ahead, Terms: o.Budget.Terms, Materialize: o.Materialize, Strict: o.Strict}
+	read := reconstruct.Options{Ahead: o.Budget.whole(), Terms: o.Budget.Terms, Materialize: o.Materialize, Strict: o.Strict}
 	if s.hub != nil {
 		read.OnContradiction = func(codec.FileID) { s.hub.Doubt() }
 	}
