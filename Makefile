@@ -90,7 +90,7 @@ interop: setup    ## other Xet clients against us and us against them; .ci/run c
 monitor:          ## status page and --html in Chromium, metrics and alerts in Prometheus; .ci/run calls it
 	./integration/monitor/run
 
-lies:             ## 3,200 lies of a web server and of a folder; make test has 200
+lies:             ## 3,200 lies of a web server and of a folder; make test has 100
 	$(GO) test -count=1 -timeout=1h -v -run='^TestF55_' ./cmd/xetfs -lies=3200
 
 soak: setup build ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back

@@ -18,7 +18,7 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
-var getKills = flag.Int("get-kills", 10, "how often a get is killed")
+var getKills = flag.Int("get-kills", 5, "how often a get is killed")
 
 // variedTree makes a folder with files of many sizes, modes, times and links.
 func variedTree(t testing.TB) string {

@@ -36,7 +36,7 @@ import (
 )
 
 var (
-	liesFlag = flag.Int("lies", 200, "how many lies TestF55_Lies tells")
+	liesFlag = flag.Int("lies", 100, "how many lies TestF55_Lies tells")
 	lieFlag  = flag.Int("lie", -1, "tell only the lie with this number")
 )
 

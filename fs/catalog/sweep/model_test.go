@@ -47,7 +47,6 @@ type model struct {
 	stalls   int     // how often a writer pauses in one publish
 	pauses   float64 // how likely it does before a call, if not 0
 	narrow   bool    // see uploadServer
-	lives    int     // how much longer than usual the processes live, if not 0
 
 	mu      sync.Mutex
 	rows    map[string][]names.Row // that were published, by symbol; guarded by mu
@@ -198,7 +197,7 @@ func (m *model) look(when string) {
 
 // write is the life of a writer.
 func (m *model) write(p *process) {
-	for range max(1, m.lives) * (4 + p.roll(8)) {
+	for range 4 + p.roll(8) {
 		p.sleep(p.upTo(2 * m.settings.Window))
 		what, err := m.change(p, m.awake(p, 8))
 		m.count(what, err)
@@ -261,7 +260,7 @@ func (m *model) open(ctx context.Context, p *process, s origin.WriteStore) (*wri
 // repack is the life of a repacker. It crashes often, and the next run wants the xorbs of the
 // crashed one, which a sweep may delete meanwhile.
 func (m *model) repack(p *process) {
-	for range max(1, m.lives) * (6 + p.roll(8)) {
+	for range 6 + p.roll(8) {
 		p.sleep(p.upTo(2 * m.settings.Window))
 		s := m.awake(p, 2)
 		pub, err := m.open(context.Background(), p, s)
@@ -369,7 +368,7 @@ func (m *model) remove(ctx context.Context, p *process, pub *writer.Writer, symb
 
 // sweep is the life of a sweeper.
 func (m *model) sweep(p *process) {
-	for range max(1, m.lives) * (3 + p.roll(4)) {
+	for range 3 + p.roll(4) {
 		p.sleep(p.upTo(2 * m.settings.Window))
 		s := m.awake(p, 8)
 		r, err := sweep.Sweep(context.Background(), s, origin.Pages(s), sweep.Options{Clock: p.clock, Sleep: p.wait, Random: p.random})
@@ -486,22 +485,19 @@ func TestModelRules(t *testing.T) {
 		writers, repacks, sweepers rules
 		pauses                     float64
 		narrow                     bool
-		lives                      int
-		first                      uint64 // history to begin with, some of the next ones find the fault; 0: 1
 	}{
 		{name: "writers do not look whether a sweep is under way", writers: rules{blind: noSweep}},
 		{name: "repackers do not look whether a sweep is under way", repacks: rules{blind: noSweep}, pauses: 0.03},
 		{name: "sweepers do not look what writers keep", sweepers: rules{blind: nothingKept}, pauses: 0.03},
-		{name: "sweepers do not keep replaced trees of snapshots", sweepers: rules{blind: nothingReplaced}, lives: 4, first: 40},
+		{name: "sweepers do not keep replaced trees of snapshots", sweepers: rules{blind: nothingReplaced}, narrow: true},
 		{name: "uploads lease nothing, and commits name no xorbs", pauses: 0.03, narrow: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			first := max(1, tt.first)
-			for seed := first; seed < first+500; seed++ {
+			for seed := uint64(1); seed <= 500; seed++ {
 				m := newModel(seed)
 				m.writers, m.repacks, m.sweepers = tt.writers, tt.repacks, tt.sweepers
-				m.stalls, m.pauses, m.narrow, m.lives = 100, tt.pauses, tt.narrow, tt.lives
+				m.stalls, m.pauses, m.narrow = 100, tt.pauses, tt.narrow
 				m.play()
 				if len(m.faults) > 0 {
 					t.Logf("history %d: %s", seed, m.faults[0])
