@@ -30,7 +30,7 @@ var systemClasses = map[string]string{
 const chartStyle = `<style>
 svg{--p:#fff;--t:#1e293b;--s:#5b6878;--l:#0f172a}
 rect{fill:#94a3b8}.a{fill:#c2410c}.b{fill:#94a3b8}.c{fill:#64748b}.d{fill:#475569}.e{fill:#5b8fb9}.f{fill:#7aa874}.g{fill:#a78bba}.h{fill:#b0a58f}
-.p{fill:var(--p)}text{fill:var(--t)}.s{fill:var(--s)}.w{font-weight:600}.n{text-anchor:end}path{stroke:var(--l);stroke-opacity:.6}
+.p{fill:var(--p)}text{fill:var(--t)}.s{fill:var(--s)}.w{font-weight:600}.n{text-anchor:end}path{stroke:var(--l);stroke-opacity:.6}.k{stroke-opacity:.15}
 @media(prefers-color-scheme:dark){svg{--p:#14171a;--t:#e6e8ea;--s:#a3aeb8;--l:#fff}.a{fill:#f97316}.d{fill:#7f8ea3}}
 </style>
 `

@@ -80,3 +80,9 @@ func TestBenchPublishedChart(t *testing.T) {
 	}
 	codectest.Golden(t, "bench.svg", svg)
 }
+
+// TestBenchPublishedCurves is TestBenchPublishedChart for growth.svg, row P18.
+func TestBenchPublishedCurves(t *testing.T) {
+	all, machine := publishedRun(t)
+	codectest.Golden(t, "growth.svg", curves(all, machine))
+}

@@ -124,6 +124,9 @@ func (r *results) report(t *testing.T, name string) {
 		write("md", []byte(r.Machine.String()+"\n"+markdownTable(grid(r.Lines)))),
 		write("svg", chart(r.Lines, r.Machine.title())),
 	)
+	if svg := curves(r.Lines, r.Machine.title()); svg != nil && err == nil {
+		err = write("growth.svg", svg)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
