@@ -166,6 +166,11 @@ func TestStoppedMount(t *testing.T) {
 	if code != 7 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "mounted there already") {
 		t.Errorf("mounting over it: exit status %d: %s", code, out)
 	}
+	for _, args := range [][]string{{"doctor", dir, m.Dir}, {"doctor", dir, m.Path("by-hash")}, {"status", m.Path("by-hash")}} {
+		if out, code := command(t, "", args...); code != 1 || !strings.Contains(out, m.Dir) {
+			t.Errorf("%q: exit status %d: %s", args, code, out)
+		}
+	}
 	out, code = command(t, "", "umount", m.Dir)
 	if want := fmt.Sprintf("kill -CONT %d", m.Pid()); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, want) {
 		t.Errorf("umount: exit status %d: %s, want a word about %s", code, out, want)

@@ -53,7 +53,7 @@ The exit status is 1 if there is a problem.`,
 			}
 			if len(args) > 1 {
 				m.Mountpoint = args[1]
-				m.IsMounted = func(path string) bool { return isMounted(args[0], path) }
+				m.IsMounted = func(err error) bool { return isMounted(args[0], err) }
 			}
 			return writeFindings(cmd, doctor.Examine(cmd.Context(), m), asJSON)
 		},
@@ -63,11 +63,10 @@ The exit status is 1 if there is a problem.`,
 	return cmd
 }
 
-// isMounted reports whether a mount with a server at path shows source.
-func isMounted(source, path string) bool {
+// isMounted reports whether err means that source is mounted.
+func isMounted(source string, err error) bool {
 	var mounted *daemon.MountedError
-	absolute, err := stack.AbsSource(source)
-	return err == nil && errors.As(daemon.CheckMountpoint(path), &mounted) && mounted.Source == absolute
+	return errors.As(err, &mounted) && stack.IsSame(source, mounted.Source)
 }
 
 // localMachine returns this machine without an origin.

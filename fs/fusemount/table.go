@@ -37,6 +37,18 @@ func At(path string) (*Entry, error) {
 	return e, nil
 }
 
+// Above returns the innermost mount of xetfs with path in it, by the names alone, or nil. It sends no
+// request to a file system.
+func Above(path string) (inner *Entry, err error) {
+	_, err = Find("self", func(e *Entry) bool {
+		if e.Type == FSType && (e.Point == path || strings.HasPrefix(path, e.Point+"/")) && (inner == nil || len(e.Point) >= len(inner.Point)) {
+			inner = e
+		}
+		return false
+	})
+	return inner, err
+}
+
 // IsAutomount reports whether path is a mount point of an automounter without a mount on it. It
 // uses no path, because each use by another process group waits for the automounter.
 func IsAutomount(path string) bool {

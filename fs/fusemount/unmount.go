@@ -27,10 +27,19 @@ func Unmount(path string, lazy bool) error {
 // staleWait bounds the wait for the answer of a mount.
 const staleWait = 5 * time.Second
 
-// IsStale reports whether the mount at path has lost its server. The kernel may still have
-// the attributes of the root, so IsStale lists the root. A stopped server does not answer, and
-// its mount is not stale; the pending request keeps such a mount busy.
+// IsStale reports whether the mount at path has lost its server. A stopped server does not answer,
+// and its mount is not stale; the pending request keeps such a mount busy.
 func IsStale(path string) bool {
+	err := Probe(path)
+	return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) // the latter for a moment after an abort
+}
+
+// ErrSilent is the error of a mount that does not answer, for example because its server was stopped.
+var ErrSilent = errors.New("the mount does not answer")
+
+// Probe returns the error of a request to the mount at path, ErrSilent if there is no answer in
+// time. The kernel may still have the attributes of the root, so Probe lists the root.
+func Probe(path string) error {
 	answer := make(chan error, 1)
 	go func() {
 		f, err := os.Open(path)
@@ -42,8 +51,8 @@ func IsStale(path string) bool {
 	}()
 	select {
 	case err := <-answer:
-		return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) // the latter for a moment after an abort
+		return err
 	case <-time.After(staleWait):
-		return false
+		return ErrSilent
 	}
 }

@@ -91,6 +91,10 @@ func CheckMountpoint(path string) error {
 	if err != nil {
 		return err
 	}
+	// Any other request below a silent mount would wait without end.
+	if above, err := fusemount.Above(path); err == nil && above != nil && errors.Is(fusemount.Probe(above.Point), fusemount.ErrSilent) {
+		return fmt.Errorf("%s: %w; see whether its process was stopped, or remove it with xetfs umount %s", above.Point, fusemount.ErrSilent, ui.ShellWord(above.Point))
+	}
 	m, err := findMountpoint(path)
 	switch {
 	case err != nil:

@@ -51,7 +51,7 @@ type Machine struct {
 	CacheDir    string                  // "": none
 	Mountpoint  string                  // "": none
 	CheckFolder func(path string) error // of the mountpoint
-	IsMounted   func(path string) bool  // reports whether a mount at path shows Source
+	IsMounted   func(err error) bool    // reports whether an error of CheckFolder means that Source is mounted
 	Source      string                  // "": none
 	Open        func(context.Context) error
 	ServerTime  func(context.Context) (time.Time, error) // nil: no web server
@@ -164,7 +164,7 @@ func (m Machine) cache() []Finding {
 func (m Machine) mountpoint() Finding {
 	err := m.CheckFolder(m.Mountpoint)
 	switch {
-	case err != nil && m.IsMounted(m.Mountpoint):
+	case err != nil && m.IsMounted(err):
 		return good("mountpoint", "%s shows SOURCE already; xetfs status has its figures", m.Mountpoint)
 	case err != nil:
 		return failed("mountpoint", err, "choose another folder")

@@ -24,7 +24,7 @@ func soundMachine() Machine {
 		FileSystem: func(string) (unix.Statfs_t, error) {
 			return unix.Statfs_t{Type: unix.EXT4_SUPER_MAGIC, Bavail: 1 << 30, Frsize: 4096}, nil
 		},
-		CacheDir: "/cache", Mountpoint: "/mnt/x", CheckFolder: func(string) error { return nil }, IsMounted: func(string) bool { return false },
+		CacheDir: "/cache", Mountpoint: "/mnt/x", CheckFolder: func(string) error { return nil }, IsMounted: func(error) bool { return false },
 		Source: "https://host/store", Open: func(context.Context) error { return nil },
 		ServerTime: func(context.Context) (time.Time, error) { return now, nil },
 		Now:        func() time.Time { return now.Add(time.Minute) },
@@ -104,7 +104,7 @@ func TestSound(t *testing.T) {
 // A mountpoint where SOURCE is mounted already is no fault.
 func TestMounted(t *testing.T) {
 	m := soundMachine()
-	m.CheckFolder, m.IsMounted = func(string) error { return unix.EBUSY }, func(string) bool { return true }
+	m.CheckFolder, m.IsMounted = func(string) error { return unix.EBUSY }, func(error) bool { return true }
 	for _, f := range Examine(t.Context(), m) {
 		if f.State != OK || f.Check == "mountpoint" && !strings.Contains(f.Text, "shows SOURCE already") {
 			t.Errorf("it finds %v", f)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -209,6 +210,26 @@ func openToRead(source string, r Remote) (ReadStore, error) {
 		return OpenRemote(source, r)
 	}
 	return OpenKeys(source, r)
+}
+
+// IsSame reports whether two spellings of a SOURCE name the same one.
+func IsSame(a, b string) bool {
+	if IsAddress(a) || IsAddress(b) {
+		return spellAddress(a) == spellAddress(b)
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// spellAddress returns an address with scheme and host in lower case, and without a slash at its end.
+func spellAddress(source string) string {
+	scheme, rest, _ := strings.Cut(source, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	if scheme = strings.ToLower(scheme); scheme == "http" || scheme == "https" {
+		host = strings.ToLower(host)
+	}
+	return scheme + "://" + host + "/" + strings.TrimRight(path, "/")
 }
 
 // AbsSource returns an absolute path, or an address unchanged.

@@ -1,6 +1,9 @@
 package stack
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -37,6 +40,35 @@ func TestAddressWithoutSecrets(t *testing.T) {
 			if err := check(tt.address); err != nil && strings.Contains(err.Error(), "sec") {
 				t.Errorf("%q: %v", tt.address, err)
 			}
+		}
+	}
+}
+
+func TestIsSame(t *testing.T) {
+	dir := t.TempDir()
+	store, link := filepath.Join(dir, "store"), filepath.Join(dir, "link")
+	if err := errors.Join(os.Mkdir(store, 0o755), os.Mkdir(filepath.Join(dir, "other"), 0o755), os.Symlink("store", link)); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		a, b string
+		want bool
+	}{
+		{store, link, true},
+		{store + "/", store + "/../store", true},
+		{store, filepath.Join(dir, "other"), false},
+		{filepath.Join(dir, "absent"), filepath.Join(dir, "absent"), false},
+		{"https://Host/s", "HTTPS://host/s/", true},
+		{"https://host", "https://host/", true},
+		{"https://host/s", "http://host/s", false},
+		{"https://host/s", "https://host/S", false},
+		{"s3://bucket/a", "s3://bucket/a/", true},
+		{"hf://org/model", "hf://Org/model", false},
+		{"https://host/s", store, false},
+	}
+	for _, tt := range tests {
+		if got := IsSame(tt.a, tt.b); got != tt.want {
+			t.Errorf("IsSame(%s, %s) = %v", tt.a, tt.b, got)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -83,10 +84,14 @@ func Select(all []Mount, dirs []string) ([]Mount, error) {
 		if err != nil {
 			return nil, err
 		}
-		if parent, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-			path = filepath.Join(parent, filepath.Base(path))
-		}
 		i := slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path })
+		if above := slices.IndexFunc(all, func(m Mount) bool { return strings.HasPrefix(path, m.Dir+"/") }); i < 0 && above >= 0 {
+			return nil, fmt.Errorf("%s: is a folder in a mount; xetfs status %s shows it", ui.Printable(dir), ui.ShellWord(all[above].Dir))
+		}
+		if parent, err := filepath.EvalSymlinks(filepath.Dir(path)); i < 0 && err == nil {
+			path = filepath.Join(parent, filepath.Base(path))
+			i = slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path })
+		}
 		if i < 0 {
 			return nil, fmt.Errorf("%s: no xetfs mount; xetfs status lists all of them", ui.Printable(dir))
 		}
