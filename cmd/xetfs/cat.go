@@ -48,19 +48,10 @@ hashes of its chunks. An hf:// SOURCE proves a file only as a whole, see xetfs h
 		Args:              arguments(2, 3),
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withSigned(cmd, args[0], stack.Options{Bare: bare, Strict: strict}, &cache, &signers, func(ctx context.Context, s *stack.Source) error {
-				if hasSymbols(s) && len(args) < 3 {
-					return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.Folder)}
-				}
-				tree, rest, err := openTree(ctx, s, args[1:], 1)
-				if err != nil {
-					return err
-				}
-				path, err := findPath(ctx, tree, rest[0])
-				if err != nil {
-					return err
-				}
-				return cat(ctx, cmd.OutOrStdout(), s, tree, path, part.value)
+			return ui.UntilCanceled(cmd.Context(), func() error { // the reader of a pipe may never read
+				return withSigned(cmd, args[0], stack.Options{Bare: bare, Strict: strict}, &cache, &signers, func(ctx context.Context, s *stack.Source) error {
+					return catArguments(ctx, cmd.OutOrStdout(), s, args[1:], part.value)
+				})
 			})
 		},
 	}
@@ -70,6 +61,22 @@ hashes of its chunks. An hf:// SOURCE proves a file only as a whole, see xetfs h
 	cache.addFlags(cmd, "use the disk cache in this folder (default: off)")
 	cmd.Flags().Var(&part, "range", "only the bytes from START on and before END: START-END, or START- up to the end")
 	return cmd
+}
+
+// catArguments writes a part of the file that the arguments behind SOURCE name to w.
+func catArguments(ctx context.Context, w io.Writer, s *stack.Source, args []string, part byteRange) error {
+	if hasSymbols(s) && len(args) < 2 {
+		return usageError{fmt.Errorf("%s is a catalog: name a SYMBOL and a PATH", s.Folder)}
+	}
+	tree, rest, err := openTree(ctx, s, args, 1)
+	if err != nil {
+		return err
+	}
+	path, err := findPath(ctx, tree, rest[0])
+	if err != nil {
+		return err
+	}
+	return cat(ctx, w, s, tree, path, part)
 }
 
 // cat writes a part of the file at path to w.

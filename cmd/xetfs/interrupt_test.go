@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // K50: the second signal ends every command, also one that waits for a hung mount.
@@ -272,4 +274,38 @@ func (h *hungMount) end() {
 	}
 	unix.Close(h.fd)
 	h.fd = -1
+}
+
+// K50: the first signal ends cat while no process reads its output.
+func TestK50_BlockedOutput(t *testing.T) {
+	bin, store, folder := program(t), filepath.Join(t.TempDir(), "store"), t.TempDir()
+	write(t, filepath.Join(folder, "file"), make([]byte, 1<<20))
+	env := append(os.Environ(), "HOME="+t.TempDir(), "XDG_STATE_HOME=", "XDG_CACHE_HOME=")
+	publish := exec.Command(bin, "publish", store, "a", folder)
+	publish.Env = env
+	if out, err := publish.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	unread, output, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	cat := exec.Command(bin, "cat", store, "a", "file")
+	cat.Env, cat.Stdout = env, output
+	err = cat.Start()
+	output.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unread.Read(make([]byte, 1)); err != nil { // it writes, and the rest fits into no pipe
+		t.Error(err)
+	}
+	if err := cat.Process.Signal(unix.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	codectest.Within(t, time.Minute, "the end of cat", func() { _ = cat.Wait() }) // the status says it
+	if status := cat.ProcessState.ExitCode(); status != exitTerminated {
+		t.Errorf("exit status %d, want %d", status, exitTerminated)
+	}
 }
