@@ -56,7 +56,11 @@ func (f *folder) openPart(name string) (*part, error) {
 		}
 		switch {
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENXIO), errors.Is(err, unix.EACCES):
-			if unix.Unlinkat(f.fd(), name, 0) != nil { // not a file of a run
+			switch unix.Unlinkat(f.fd(), name, 0) { //nolint:errorlint // directly from the kernel
+			case nil: // not a file of a run
+			case unix.EISDIR:
+				return nil, fmt.Errorf("%s: %w", name, errNoPart)
+			default:
 				return nil, err
 			}
 		case !errors.Is(err, errReplaced):
