@@ -23,7 +23,7 @@ import (
 type Options struct {
 	Window   int64 // packed bytes that one stream reads ahead, all together twice as many; 0: 32 MiB
 	Terms    int64 // bytes of terms in memory, of all files; 0: 32 MiB
-	Ahead    int64 // packed bytes that VerifyReaders of remote files fetch at a time, together, beside 8 pieces each; 0: 64 MiB
+	Ahead    int64 // packed bytes that VerifyReaders of remote files fetch at a time, together, beside 8 pieces each; 0: 32 MiB
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS if the origin is local
 
 	Materialize Policy // files to store as plain files, if the cache has a disk
@@ -79,7 +79,7 @@ func New(c *cache.Cache, o Options) *Reader {
 		o.Terms = 32 << 20
 	}
 	if o.Ahead == 0 {
-		o.Ahead = 64 << 20
+		o.Ahead = 32 << 20
 	}
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads)}
 	r.ahead = semaphore.NewWeighted(o.Ahead)

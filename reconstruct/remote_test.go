@@ -433,7 +433,7 @@ func TestFarWholeShares(t *testing.T) {
 			})
 		}
 		readers.Wait()
-		if !t.r.ahead.TryAcquire(64 << 20) {
+		if !t.r.ahead.TryAcquire(32 << 20) {
 			t.Error("some bytes were not returned")
 		}
 	})

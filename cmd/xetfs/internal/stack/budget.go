@@ -23,7 +23,7 @@ func DivideMemory(bytes int64) Budget {
 }
 
 // whole returns the part for packed chunks of files that are read whole.
-func (b Budget) whole() int64 { return max(1, b.ahead/2) }
+func (b Budget) whole() int64 { return max(1, b.ahead/4) }
 
 // CacheOptions returns the Options of the cache for a budget.
 func (b Budget) CacheOptions(noVerify bool, log *slog.Logger) cache.Options {
