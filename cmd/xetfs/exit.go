@@ -69,7 +69,7 @@ func exitStatus(ctx context.Context, err error) int {
 		if errors.Is(local.Err, iofs.ErrPermission) {
 			return exitNotAllowed
 		}
-	case errors.Is(err, origin.ErrUnavailable):
+	case errors.Is(err, origin.ErrUnavailable), errors.Is(err, origin.ErrNotFound):
 		return exitUnreachable
 	}
 	return exitFailed

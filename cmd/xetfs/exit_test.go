@@ -29,7 +29,7 @@ func TestExitStatus(t *testing.T) {
 		{"good although a signal came", ended, nil, 0},
 		{"failed", t.Context(), errors.New("x"), 1},
 		{"damaged", t.Context(), codec.Corrupt("chunk", 0, "x"), 6},
-		{"an object is missing", t.Context(), fmt.Errorf("x: %w", origin.ErrNotFound), 1},
+		{"an object is missing", t.Context(), fmt.Errorf("x: %w", origin.ErrNotFound), 4},
 		{"damaged, as an argument says", t.Context(), usageError{codec.Corrupt("hash", 0, "x")}, 2},
 		{"wrong use", t.Context(), usageError{errors.New("x")}, 2},
 		{"no such file", t.Context(), &os.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, 3},

@@ -20,7 +20,7 @@ import (
 // Faults is the report of verify. It prints faults as they are found, and the counts at the
 // end. It implements verify.Report.
 type Faults struct {
-	stop func() // ends the check after an error of the machine
+	stop func() // ends the check after an error of the machine or of the network
 	bar  *ui.Progress
 
 	mu           sync.Mutex
@@ -29,7 +29,7 @@ type Faults struct {
 	counts       faultCounts
 	absent       map[codec.Hash]bool // xorbs that are listed and missing
 	unverifiable []string            // paths
-	machine      error               // of the machine: its consequences are no damage
+	machine      error               // of the machine or network: its consequences are no damage
 	err          error               // of w
 }
 
@@ -39,7 +39,7 @@ type faultCounts struct {
 }
 
 // NewFaults returns a report that clears the bar before each line. It calls stop after an error
-// of the machine.
+// of the machine or of the network.
 func NewFaults(w io.Writer, bar *ui.Progress, asJSON bool, stop func()) *Faults {
 	f := &Faults{w: w, bar: bar, stop: stop, absent: map[codec.Hash]bool{}}
 	if asJSON {
@@ -87,7 +87,7 @@ func (f *Faults) Unverifiable(path string) {
 func (f *Faults) Fault(fault verify.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.machine == nil && isShortage(fault.Err) {
+	if f.machine == nil && endsCheck(fault.Err) {
 		f.machine = fmt.Errorf("%s: %w", fault.Path, fault.Err)
 		f.stop()
 	}
@@ -104,7 +104,7 @@ func (f *Faults) Fault(fault verify.Fault) {
 	f.err = cmp.Or(f.err, err)
 }
 
-// MachineErr returns the error of the machine that ended the check, or nil.
+// MachineErr returns the error of the machine or of the network that ended the check, or nil.
 func (f *Faults) MachineErr() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -256,12 +256,12 @@ func (f *Faults) treeText(t CheckedTree) string {
 	return text
 }
 
-// isShortage reports whether err is a lack of memory or descriptors of the machine or of this
-// process. Such an error is no property of the object that was read.
-func isShortage(err error) bool {
+// endsCheck reports whether err is no property of the object that was read. It is a lack of memory
+// or descriptors of the machine or of this process, or a server that does not answer.
+func endsCheck(err error) bool {
 	var local *origin.LocalError
 	if errors.As(err, &local) {
-		err = local.Err
+		return ui.IsShortage(local.Err)
 	}
-	return ui.IsShortage(err)
+	return ui.IsShortage(err) || errors.Is(err, origin.ErrUnavailable)
 }
