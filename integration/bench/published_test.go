@@ -18,15 +18,15 @@ const maxChart = 50_000
 // and the ratio of xetfs to the system.
 var publishedCell = regexp.MustCompile(`^([0-9.]+) \(([0-9.]+) - ([0-9.]+)\)(?: ×([0-9.]+))?$`)
 
-// publishedRun returns the table of the last run in results.md, and the machine of the run.
-func publishedRun(t *testing.T) (all []line, machine string) {
+// publishedRun returns a table in results.md, and the machine of its run.
+func publishedRun(t *testing.T, name string) (all []line, machine string) {
 	t.Helper()
 	b, err := os.ReadFile("results.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _ := strings.Cut(string(b), "<!-- bench-mount.md -->")
-	text, _, _ = strings.Cut(text, "<!-- end of bench-mount.md -->")
+	_, text, _ := strings.Cut(string(b), "<!-- "+name+" -->")
+	text, _, _ = strings.Cut(text, "<!-- end of "+name+" -->")
 	var systems []string
 	var facts []string
 	for row := range strings.Lines(text) {
@@ -72,7 +72,7 @@ func publishedLine(systems, cells []string) line {
 // TestBenchPublishedChart compares bench.svg with the table of the last run. GOLDEN=update draws
 // it again. It has the cold reads beside peers, so that a page can show all of it.
 func TestBenchPublishedChart(t *testing.T) {
-	all, machine := publishedRun(t)
+	all, machine := publishedRun(t, "bench-mount.md")
 	all = slices.DeleteFunc(all, func(l line) bool { return !slices.Contains([]string{"P1", "P2", "P4"}, l.Row) })
 	svg := chart(all, machine)
 	if len(svg) > maxChart {
@@ -81,8 +81,9 @@ func TestBenchPublishedChart(t *testing.T) {
 	codectest.Golden(t, "bench.svg", svg)
 }
 
-// TestBenchPublishedCurves is TestBenchPublishedChart for growth.svg, row P18.
+// TestBenchPublishedCurves compares growth.svg with row P18 of its own run. GOLDEN=update draws it
+// again.
 func TestBenchPublishedCurves(t *testing.T) {
-	all, machine := publishedRun(t)
+	all, machine := publishedRun(t, "growth.md")
 	codectest.Golden(t, "growth.svg", curves(all, machine))
 }
