@@ -97,7 +97,7 @@ func (c *Client) joinSegment(x codec.Hash, r codec.ChunkRange) *segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.segments[x] {
-		if s.private {
+		if s.private || s.hasFailed() { // a failed one is removed at once, but maybe not yet
 			continue
 		}
 		isIn := s.mayHave(r)

@@ -135,6 +135,13 @@ func (s *segment) finish(err error) {
 	s.grown = make(chan struct{})
 }
 
+// hasFailed reports whether the transfer has ended with an error.
+func (s *segment) hasFailed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended && s.err != nil
+}
+
 // ended removes a failed segment, and bounds the completed ones.
 func (c *Client) ended(s *segment, err error) {
 	c.mu.Lock()
