@@ -45,7 +45,21 @@ lint() {
   echo "# lintian"
   lintian --fail-on error "$work"/*_0.2.0_*.deb
   echo "# rpmlint"
-  rpmlint --config "$here/../cmd/xetfs/packaging/release/rpmlint.toml" "$work"/*_0.2.0_*.rpm
+  unshare --mount --propagation private -- "$0" --rpmlint "$work"
+}
+
+# rpm_lint runs rpmlint, which unpacks a package with its absolute names, over copies of the folders
+# that the package has files in.
+rpm_lint() {
+  local work=$1 folder
+  mkdir "$work/over"
+  mount -t tmpfs tmpfs "$work/over"
+  for folder in usr etc var; do # the last one hides the others below /var/tmp
+    mkdir -p "$work/over/$folder"/{upper,work}
+    mount -t overlay -o "lowerdir=/$folder,upperdir=$work/over/$folder/upper,workdir=$work/over/$folder/work" overlay "/$folder"
+  done
+  mkdir "$work/over/home"
+  HOME=$work/over/home rpmlint --config "$here/../cmd/xetfs/packaging/release/rpmlint.toml" "$work"/*_0.2.0_*.rpm
 }
 
 # inside installs, mounts, upgrades and removes in a root. All mounts end with the namespace.
@@ -153,6 +167,7 @@ case ${1:-} in
   work=$(dirname "$2")
   inside "$2" "$3"
   ;;
+--rpmlint) rpm_lint "$2" ;;
 --mount) mount_store ;;
 --read) read_mount ;;
 --unmount) unmount_store ;;
