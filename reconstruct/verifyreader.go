@@ -230,8 +230,8 @@ func (v *verifyReader) fill() {
 	}
 }
 
-// next returns the next bytes of the file, valid until the following call. The buffer of the call
-// before is free then: its hashes are complete.
+// next returns the next bytes of the file, valid until the following call. It first waits for the
+// hashes of the bytes of the call before, whose buffer the following call uses.
 func (v *verifyReader) next() ([]byte, error) {
 	at, ok, err := v.following()
 	if err != nil {

@@ -30,6 +30,8 @@ func TestF54_CommandsCompareSHA256(t *testing.T) {
 		{"cat", []string{"cat", store, name}, false},
 		{"cat of a range", []string{"cat", "--range", "0-100", store, name}, true},
 		{"cat by hash", []string{"cat", store, byHash}, true},
+		{"get", []string{"get", store, name, "CACHE"}, false},
+		{"get by hash", []string{"get", store, byHash, "CACHE"}, true},
 		{"verify", []string{"verify", store}, false},
 		{"warm", []string{"warm", "--cache-dir", "CACHE", store}, false},
 		{"warm of the name", []string{"warm", "--cache-dir", "CACHE", store, name}, false},

@@ -112,13 +112,13 @@ func (r *run) writeContent(ctx context.Context, p *part, e *page.Entry, read fun
 	if err := p.truncate(); err != nil {
 		return err
 	}
-	if r.Reader.Proves() && e.SHA256 != nil {
-		want = nil // the file hash proves the same bytes, and no name of the copy claims the SHA-256
-	}
 	if r.isAnnounced(e) {
 		if b, err := readAnnounced(ctx, f, want); err == nil {
 			return writeAll(w, b)
 		}
+	}
+	if r.Reader.Proves() && e.SHA256 != nil {
+		want = nil // a VerifyReader compares the file hash, and no name of the copy claims the SHA-256
 	}
 	_, err = io.Copy(w, f.VerifyReader(ctx, want))
 	return err
