@@ -17,11 +17,15 @@ type Hash [32]byte
 // ParseHash is the inverse of String. It also takes upper case, which others
 // write; String does not.
 func ParseHash(s string) (Hash, error) {
-	raw, err := hex.DecodeString(s)
-	if err != nil || len(raw) != len(Hash{}) {
-		return Hash{}, fmt.Errorf("hash %.80q: want 64 hex digits", s)
+	var raw Hash
+	var text [2 * len(raw)]byte
+	if len(s) == len(text) {
+		copy(text[:], s)
+		if _, err := hex.Decode(raw[:], text[:]); err == nil {
+			return raw.Swapped(), nil
+		}
 	}
-	return Hash(raw).Swapped(), nil
+	return Hash{}, fmt.Errorf("hash %.80q: want 64 hex digits", s)
 }
 
 // String returns the text form of h, as used in URLs, JSON and file names.

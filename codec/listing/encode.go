@@ -1,12 +1,12 @@
 package listing
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -19,34 +19,63 @@ func Prefixes() []string {
 }
 
 // Encode returns the bytes of a listing. The objects must be sorted by key, and each must begin
-// with one of the prefixes. Xorbs and their prefix are left out if the listing would exceed
-// MaxSize, because no reader of files lists xorbs. A listing that still exceeds MaxSize is an
-// error. Encode returns the first error of objects.
+// with one of the prefixes. It returns the first error of objects, and those of Builder.Encode.
 func Encode(prefixes []string, objects iter.Seq2[Object, error]) ([]byte, error) {
-	var lines []byte
-	var xorbs [2]int // start and end of their lines
+	var b Builder
 	for o, err := range objects {
 		if err != nil {
 			return nil, err
 		}
-		from := len(lines)
-		lines = o.append(lines)
-		if strings.HasPrefix(string(o.Key), names.XorbPrefix) {
-			if xorbs[1] == 0 {
-				xorbs[0] = from
-			}
-			xorbs[1] = len(lines)
+		b.Add(o)
+	}
+	return b.Encode(prefixes)
+}
+
+// A Builder encodes a listing. Its objects are added in the order of their keys.
+type Builder struct {
+	lines []byte
+	xorbs [2]int // start and end of their lines
+}
+
+// Add adds an object.
+func (b *Builder) Add(o Object) {
+	from := len(b.lines)
+	b.lines = o.append(b.lines)
+	b.noteXorbs(from)
+}
+
+// AddLines adds objects of another listing: the result of Listing.Lines.
+func (b *Builder) AddLines(lines []byte) {
+	from := len(b.lines)
+	b.lines = append(b.lines, lines...)
+	b.noteXorbs(from)
+}
+
+func (b *Builder) noteXorbs(from int) {
+	if bytes.HasPrefix(b.lines[from:], []byte(names.XorbPrefix)) {
+		if b.xorbs[1] == 0 {
+			b.xorbs[0] = from
 		}
+		b.xorbs[1] = len(b.lines)
 	}
-	b, err := seal(prefixes, lines)
-	if err == nil && len(b) > MaxSize {
+}
+
+// Grow makes room for a listing of n bytes.
+func (b *Builder) Grow(n int) { b.lines = slices.Grow(b.lines, n) }
+
+// Encode returns the bytes of the listing. Each key begins with one of the prefixes. Xorbs and
+// their prefix are left out if the listing would exceed MaxSize, because no reader of files lists
+// xorbs. A listing that still exceeds MaxSize is an error.
+func (b *Builder) Encode(prefixes []string) ([]byte, error) {
+	all, err := seal(prefixes, b.lines)
+	if err == nil && len(all) > MaxSize {
 		few := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return p == names.XorbPrefix })
-		b, err = seal(few, slices.Concat(lines[:xorbs[0]], lines[xorbs[1]:]))
+		all, err = seal(few, slices.Concat(b.lines[:b.xorbs[0]], b.lines[b.xorbs[1]:]))
 	}
-	if err == nil && len(b) > MaxSize {
-		return nil, fmt.Errorf("listing: %d bytes, at most %d are allowed", len(b), MaxSize)
+	if err == nil && len(all) > MaxSize {
+		return nil, fmt.Errorf("listing: %d bytes, at most %d are allowed", len(all), MaxSize)
 	}
-	return b, err
+	return all, err
 }
 
 // seal puts the first line before the lines of objects, and the checksum behind them.
@@ -56,7 +85,8 @@ func seal(prefixes []string, lines []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := slices.Concat(first, []byte{'\n'}, lines)
+	b := make([]byte, 0, len(first)+1+len(lines)+sumLine)
+	b = append(append(append(b, first...), '\n'), lines...)
 	sum := page.Sum(b[:len(b)-1])
 	return append(hex.AppendEncode(b, sum[:]), '\n'), nil
 }

@@ -39,27 +39,51 @@ const maxHead = 64 << 10
 // Decode reads a listing, the checksum first. Errors are names.ErrNewer or codec.ErrCorrupt.
 // The Listing refers to b, which must not change.
 func Decode(b []byte) (*Listing, error) {
-	const sumLine = 2*len(page.Hash{}) + 1
+	l, off, err := decode(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(l.lines, off); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// DecodeOwn is Decode for a listing that this program encoded: its checksum is the given one. Its
+// lines are not checked again.
+func DecodeOwn(b []byte, sum string) (*Listing, error) {
+	if len(b) < sumLine || string(b[len(b)-sumLine:len(b)-1]) != sum {
+		return nil, corrupt(len(b), "its checksum is not %s", sum)
+	}
+	l, _, err := decode(b)
+	return l, err
+}
+
+// Checksum returns the last line of an encoded listing, which has the form of DecodeOwn.
+func Checksum(b []byte) string { return string(b[len(b)-sumLine : len(b)-1]) }
+
+// sumLine is the length of the last line in bytes.
+const sumLine = 2*len(page.Hash{}) + 1
+
+// decode returns a listing with its first line at offset off, whose lines are not checked.
+func decode(b []byte) (l *Listing, off int, err error) {
 	if len(b) > MaxSize {
-		return nil, corrupt(MaxSize, "%d bytes, at most %d are allowed", len(b), MaxSize)
+		return nil, 0, corrupt(MaxSize, "%d bytes, at most %d are allowed", len(b), MaxSize)
 	}
 	body := len(b) - sumLine
 	if body < 1 || b[body-1] != '\n' || b[len(b)-1] != '\n' {
-		return nil, corrupt(len(b), "no line with a checksum at the end")
+		return nil, 0, corrupt(len(b), "no line with a checksum at the end")
 	}
 	sum := page.Sum(b[:body-1])
 	if want := hex.EncodeToString(sum[:]); string(b[body:len(b)-1]) != want {
-		return nil, corrupt(body, "checksum %q, want %s", b[body:len(b)-1], want)
+		return nil, 0, corrupt(body, "checksum %q, want %s", b[body:len(b)-1], want)
 	}
 	first, lines, _ := bytes.Cut(b[:body], []byte{'\n'})
 	prefixes, err := decodeHead(first)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if err := check(lines, len(first)+1); err != nil {
-		return nil, err
-	}
-	return &Listing{prefixes: prefixes, lines: lines}, nil
+	return &Listing{prefixes: prefixes, lines: lines}, len(first) + 1, nil
 }
 
 // decodeHead returns the prefixes in the first line.
@@ -84,7 +108,7 @@ func decodeHead(line []byte) ([]string, error) {
 func check(lines []byte, off int) error {
 	var before []byte
 	for line := range bytes.Lines(lines) {
-		o, reason := parseObject(line[:len(line)-1])
+		o, reason := parseObject(string(line[:len(line)-1]))
 		if reason == "" && string(o.Key) <= string(before) {
 			reason = "its key does not sort after the one before"
 		}
@@ -107,7 +131,7 @@ func (l *Listing) Find(k names.Key) (Object, bool) {
 	if !found {
 		return Object{}, false
 	}
-	o, reason := parseObject(line)
+	o, reason := parseObject(string(line))
 	return o, reason == "" && o.Key == k
 }
 
@@ -124,12 +148,26 @@ func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] 
 			from = string(after) + "\x00"
 		}
 		for line := range bytes.Lines(l.lines[l.search(from):]) {
-			o, _ := parseObject(line[:len(line)-1]) // Decode has checked it
+			o, _ := parseObject(string(line[:len(line)-1])) // Decode has checked it
 			if !strings.HasPrefix(string(o.Key), prefix) || !yield(o, nil) {
 				return
 			}
 		}
 	}
+}
+
+// Lines returns the encoded lines of the objects whose keys start with prefix, for
+// Builder.AddLines. False: the prefix is not listed.
+func (l *Listing) Lines(prefix string) (lines []byte, listed bool) {
+	if !l.covers(prefix) {
+		return nil, false
+	}
+	return l.lines[l.search(prefix):l.search(prefix+"\xff")], true
+}
+
+// HasPaths reports whether an object has a path that is not its key.
+func (l *Listing) HasPaths() bool {
+	return bytes.Count(l.lines, []byte{' '}) != 2*bytes.Count(l.lines, []byte{'\n'})
 }
 
 // covers reports whether every object that begins with prefix is listed.

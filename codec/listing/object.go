@@ -1,9 +1,9 @@
 package listing
 
 import (
-	"bytes"
-	"errors"
 	"io/fs"
+	"iter"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -44,22 +44,26 @@ func (o Object) append(b []byte) []byte {
 
 // parseObject reads one line, or returns the reason why it is bad. Unknown keys are good,
 // because a newer writer may have put them.
-func parseObject(line []byte) (o Object, reason string) {
-	if bytes.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return o, "it holds bytes that no key has"
+func parseObject(line string) (o Object, reason string) {
+	for i := range len(line) {
+		if c := line[i]; c < ' ' || c > '~' {
+			return o, "it holds bytes that no key has"
+		}
 	}
-	f := strings.SplitN(string(line), " ", 5)
-	if len(f) != 3 && len(f) != 4 || f[0] == "" {
+	key, rest, ok := strings.Cut(line, " ")
+	size, rest, ok2 := strings.Cut(rest, " ")
+	modified, rest, hasPath := strings.Cut(rest, " ")
+	if !ok || !ok2 || key == "" || strings.Contains(rest, " ") {
 		return o, "it is not a key, a size, a time and maybe a path"
 	}
-	size, err := parseNumber(f[1])
-	modified, err2 := parseNumber(f[2])
-	if err != nil || err2 != nil {
+	length, ok := parseNumber(size)
+	when, ok2 := parseNumber(modified)
+	if !ok || !ok2 {
 		return o, "size or time is not a number"
 	}
-	o = Object{Key: names.Key(f[0]), Size: size, Modified: time.Unix(0, modified)}
-	if len(f) == 4 {
-		o.Path = f[3]
+	o = Object{Key: names.Key(key), Size: length, Modified: time.Unix(0, when)}
+	if hasPath {
+		o.Path = rest
 		plain, err := url.PathUnescape(o.Path)
 		if err != nil || !fs.ValidPath(plain) || plain == "." {
 			return o, "its path is not one below the store"
@@ -68,11 +72,29 @@ func parseObject(line []byte) (o Object, reason string) {
 	return o, ""
 }
 
-// parseNumber reads a number, which has one spelling.
-func parseNumber(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err == nil && strconv.FormatInt(n, 10) != text || n < 0 {
-		err = errors.New("not a plain number")
+// Objects yields the objects in lines of a listing, as Listing.Lines returns them.
+func Objects(lines []byte) iter.Seq[Object] {
+	return func(yield func(Object) bool) {
+		for line := range strings.Lines(string(lines)) {
+			o, _ := parseObject(line[:len(line)-1])
+			if !yield(o) {
+				return
+			}
+		}
 	}
-	return n, err
+}
+
+// parseNumber reads a number, which has one spelling.
+func parseNumber(text string) (n int64, ok bool) {
+	if text == "" || len(text) > 1 && text[0] == '0' {
+		return 0, false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if c < '0' || c > '9' || n > (math.MaxInt64-int64(c-'0'))/10 {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	return n, true
 }
