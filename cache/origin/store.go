@@ -47,6 +47,21 @@ type WriteStore interface {
 	Sync(ctx context.Context) error
 }
 
+// A DataLister is a Store that can list shards or xorbs faster than List.
+type DataLister interface {
+	// ListData is List for the whole of names.ShardPrefix or names.XorbPrefix. The size and the
+	// time of an object may be those of an earlier listing with the same name.
+	ListData(ctx context.Context, prefix string) iter.Seq2[Item, error]
+}
+
+// ListData calls ListData of s. It calls List if s is no DataLister.
+func ListData(ctx context.Context, s Store, prefix string) iter.Seq2[Item, error] {
+	if l, ok := s.(DataLister); ok {
+		return l.ListData(ctx, prefix)
+	}
+	return s.List(ctx, prefix, "")
+}
+
 // A CostReporter is a Store that reports its cost class. A Store without the method is remote.
 type CostReporter interface {
 	// Local reports whether a request costs no more than reading a local file.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,3 +33,16 @@ func AsNetworkFS(t *testing.T, folder string) (undo func()) {
 	networkFS[int64(st.Type)&0xffffffff] = "testfs"
 	return func() { networkFS = before }
 }
+
+// ShortenSettleTime makes settleTime shorter until the test ends. It is above the resolution of the
+// times of all file systems that UseFolderCache accepts.
+func ShortenSettleTime(t *testing.T) (settle time.Duration) {
+	t.Helper()
+	before := settleTime
+	settleTime = 10 * time.Millisecond
+	t.Cleanup(func() { settleTime = before })
+	return settleTime
+}
+
+// HasFolderCache reports whether UseFolderCache had an effect.
+func (s *Store) HasFolderCache() bool { return s.folderCache != nil }

@@ -34,7 +34,7 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare) error {
 		return wrapPut(listing.Key, err)
 	}
 	defer unlock()
-	old, _, err := s.Get(ctx, listing.Key, "")
+	old, _, err := s.read(ctx, listing.Key)
 	if err != nil && !errors.Is(err, origin.ErrNotFound) {
 		return err
 	}
@@ -42,11 +42,22 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare) error {
 	if err != nil {
 		return err
 	}
-	b, err := listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
-	if err != nil || bytes.Equal(b, old) {
-		return err
+	if len(elsewhere) > 0 {
+		b, err := listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
+		if err != nil || bytes.Equal(b, old) {
+			return err
+		}
+		return s.putListing(b)
 	}
-	return s.putListing(b)
+	l := folderLister{store: s, known: s.known(), states: map[string]folderState{}}
+	b, err := l.list(ctx)
+	if err == nil && !bytes.Equal(b, old) {
+		err = s.putListing(b)
+	}
+	if err == nil && s.folderCache != nil {
+		s.saveFolders(b, l.states)
+	}
+	return err
 }
 
 // putListing replaces the listing, durably.
@@ -90,7 +101,9 @@ func (s *Store) listed(ctx context.Context, elsewhere []listing.Object) iter.Seq
 // They are those of found and those of an old listing that are unchanged.
 func (s *Store) elsewhere(ctx context.Context, old []byte, found *Bare) ([]listing.Object, error) {
 	byKey := map[names.Key]listing.Object{}
-	if l, err := listing.Decode(old); err == nil {
+	if known := s.known(); known != nil && bytes.Equal(old, known.encoded) {
+		// It has no paths.
+	} else if l, err := listing.Decode(old); err == nil {
 		for _, prefix := range listing.Prefixes() {
 			for o, err := range l.List(prefix, "") {
 				if err == nil && o.Path != "" && s.stillThere(o) {

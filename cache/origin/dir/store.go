@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/zeebo/blake3"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
@@ -42,6 +43,11 @@ type Store struct {
 	mu    sync.Mutex
 	dirty map[string]bool // directories with names that may not be durable yet; guarded by mu
 	all   bool            // names put by other writers may not be durable either; guarded by mu
+
+	folderCache   FolderCache   // nil: no folder is known
+	foldersLoaded bool          // guarded by mu
+	folders       *knownFolders // guarded by mu
+	synced        time.Time     // start of the last Sync that included names put by others; guarded by mu
 }
 
 var (
@@ -154,34 +160,43 @@ func (s *Store) Size(ctx context.Context, k names.Key) (int64, error) {
 // Get implements origin.Store. It refuses an object that is larger than its kind may be
 // (origin.MaxObject), by the size of the file.
 func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, "", err
-	}
-	f, err := openRegular(s.files.root, string(k))
+	value, info, err := s.read(ctx, k)
 	if err != nil {
 		return nil, "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, "", wrap(string(k), err)
-	}
-	limit := origin.MaxObject(k)
-	if info.Size() > limit {
-		return nil, "", origin.Long(k, limit)
-	}
-	value, err := origin.ReadBounded(f, info.Size()+1, limit+1) // one more byte to reach io.EOF
-	switch {
-	case err != nil:
-		return nil, "", wrap(string(k), err)
-	case int64(len(value)) > limit:
-		return nil, "", origin.Long(k, limit)
 	}
 	tag := tagOf(k, value, info)
 	if tag == seen {
 		return nil, tag, origin.ErrUnchanged
 	}
 	return value, tag, nil
+}
+
+// read is Get without the tag, whose hash takes time.
+func (s *Store) read(ctx context.Context, k names.Key) ([]byte, os.FileInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	f, err := openRegular(s.files.root, string(k))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, wrap(string(k), err)
+	}
+	limit := origin.MaxObject(k)
+	if info.Size() > limit {
+		return nil, nil, origin.Long(k, limit)
+	}
+	value, err := origin.ReadBounded(f, info.Size()+1, limit+1) // one more byte to reach io.EOF
+	switch {
+	case err != nil:
+		return nil, nil, wrap(string(k), err)
+	case int64(len(value)) > limit:
+		return nil, nil, origin.Long(k, limit)
+	}
+	return value, info, nil
 }
 
 // largeValue is the minimum size of an object under a content key whose tag does not depend on
@@ -210,7 +225,10 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 			return
 		}
 		// The walk sorts by folders, but "/" does not sort before all other bytes.
-		slices.SortFunc(items, func(a, b origin.Item) int { return strings.Compare(string(a.Key), string(b.Key)) })
+		byKey := func(a, b origin.Item) int { return strings.Compare(string(a.Key), string(b.Key)) }
+		if !slices.IsSortedFunc(items, byKey) {
+			slices.SortFunc(items, byKey)
+		}
 		for _, item := range items {
 			if !yield(item, nil) {
 				return
@@ -221,46 +239,16 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 
 // list returns the items of List in any order.
 func (s *Store) list(ctx context.Context, prefix string, after names.Key) (items []origin.Item, err error) {
-	top := path.Dir(prefix + "x")
-	err = walkBelow(s.files.root, top, func(p string, d iofs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (p == tmpDir || p == lockDir):
-			return iofs.SkipDir
-		case !d.Type().IsRegular() || !strings.HasPrefix(p, prefix) || p <= string(after):
-			return ctx.Err()
-		}
-		if info, err := d.Info(); err == nil {
-			items = append(items, origin.Item{Key: names.Key(p), Size: info.Size(), Modified: info.ModTime()})
-		}
-		return ctx.Err()
-	})
-	return items, err
-}
-
-// walkBelow is fs.WalkDir for a folder below a root, with paths below the root. It opens the folder
-// once. An os.Root opens each folder of a path, so a walk from the root would open it again for each
-// folder in it. A folder that is absent or vanishes is not visited. Errors have the path.
-func walkBelow(root *os.Root, top string, visit iofs.WalkDirFunc) error {
-	r, err := root.OpenRoot(top)
-	if errors.Is(err, iofs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
+	w := walker{
+		root: s.files.root,
+		skip: func(dir string, _ *unix.Stat_t) bool { return dir == tmpDir || dir == lockDir },
+		file: func(item origin.Item) {
+			if strings.HasPrefix(string(item.Key), prefix) && item.Key > after {
+				items = append(items, item)
+			}
+		},
 	}
-	if err != nil {
-		return wrap(top, err)
-	}
-	defer r.Close()
-	return iofs.WalkDir(r.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
-		p = path.Join(top, p)
-		if errors.Is(err, iofs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			err = wrap(p, err)
-		}
-		return visit(p, d, err)
-	})
+	return items, w.walk(ctx, path.Dir(prefix+"x"))
 }
 
 // Delete implements origin.WriteStore.

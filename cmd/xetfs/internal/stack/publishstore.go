@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"iter"
 	"os"
 	"sync/atomic"
 
@@ -27,6 +28,7 @@ type PublishStore struct {
 
 var (
 	_ origin.CostReporter = (*PublishStore)(nil)
+	_ origin.DataLister   = (*PublishStore)(nil)
 	_ origin.Matcher      = (*PublishStore)(nil)
 	_ origin.KeyRejecter  = (*PublishStore)(nil)
 )
@@ -38,6 +40,7 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 		return nil, err
 	}
 	s := &PublishStore{WriteStore: store, Mirror: newIndexed(store, path, remote), TempFile: tempFile}
+	useFolderCache(store, s.Mirror)
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
 		store.Close()
@@ -65,6 +68,11 @@ func (s *PublishStore) PutIfAbsent(ctx context.Context, k names.Key, value []byt
 
 // Local implements origin.CostReporter.
 func (s *PublishStore) Local() bool { return origin.Local(s.WriteStore) }
+
+// ListData implements origin.DataLister.
+func (s *PublishStore) ListData(ctx context.Context, prefix string) iter.Seq2[origin.Item, error] {
+	return origin.ListData(ctx, s.WriteStore, prefix)
+}
 
 // Matches implements origin.Matcher.
 func (s *PublishStore) Matches(ctx context.Context, k names.Key, value []byte) (bool, error) {
