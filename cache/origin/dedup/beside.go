@@ -11,10 +11,11 @@ import (
 // other xorbs of the same shard. The lists make the hashes of their xorbs. A list that cannot be
 // read is left out.
 func (k *Index) Beside(x codec.Hash, most int) []*shard.XorbInfo {
-	i, ok := k.byHash[x]
-	if !ok || i == unlisted {
+	stored, ok := k.byHash[x]
+	if !ok || stored.at == unlisted {
 		return nil
 	}
+	i := stored.at
 	// The xorbs of one shard follow each other. Those behind x are more likely to be next.
 	first, end := i, i+1
 	for ; int(end) < len(k.xorbs) && int(end-first) < most && k.areBeside(i, end); end++ {

@@ -1,10 +1,13 @@
 package dedup
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -25,7 +28,7 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	if o.Damaged == nil {
 		o.Damaged = func(names.Key, error) {}
 	}
-	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]uint32{}, listed: map[codec.Hash]bool{}}
+	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]storedXorb{}, listed: map[codec.Hash]uint32{}}
 	k.window.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.TempFile
 	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
@@ -45,37 +48,49 @@ const shardRecord = 48
 // A builder fills an Index.
 type builder struct {
 	*Index
-	sizes map[codec.Hash]int64 // of the xorbs that exist
+}
+
+// A listedObject is a shard or xorb in a listing. It has no pointers, because a store may have
+// millions.
+type listedObject struct {
+	hash     codec.Hash
+	size     int64
+	modified int64 // in nanoseconds since 1970
+}
+
+func (o listedObject) shardItem() origin.Item {
+	return origin.Item{Key: names.ShardKey(o.hash), Size: o.size, Modified: time.Unix(0, o.modified)}
 }
 
 func (b *builder) build() error {
-	b.sizes = map[codec.Hash]int64{}
 	b.index.fill()
 	xorbs, err := b.list(names.XorbPrefix)
 	if err != nil {
 		return err
 	}
-	for _, item := range xorbs {
-		if p, err := names.ParseKey(item.Key); err == nil {
-			b.sizes[p.Hash], b.byHash[p.Hash] = item.Size, unlisted
-		}
+	b.byHash = make(map[codec.Hash]storedXorb, len(xorbs))
+	for _, o := range xorbs {
+		b.byHash[o.hash] = storedXorb{unlisted, o.size}
 	}
 	shards, err := b.list(names.ShardPrefix)
 	if err != nil {
 		return err
 	}
-	for _, item := range shards {
-		if p, err := names.ParseKey(item.Key); err == nil {
-			b.listed[p.Hash] = true
-		}
+	sortByAge(shards)
+	b.listed = make(map[codec.Hash]uint32, len(shards))
+	for age, o := range shards {
+		b.listed[o.hash] = uint32(age)
 	}
 	all, err := b.addShards(shards)
 	if err != nil {
 		return err
 	}
 	if all { // else a xorb may be listed in a shard that was left out
-		for _, item := range xorbs {
-			if err := b.each(item, b.orphan); err != nil {
+		for _, o := range xorbs {
+			if b.byHash[o.hash].at != unlisted {
+				continue
+			}
+			if err := b.passDamaged(names.XorbKey(o.hash), b.orphan(o)); err != nil {
 				return err
 			}
 		}
@@ -83,85 +98,95 @@ func (b *builder) build() error {
 	return b.index.filled()
 }
 
-// addShards adds the shards of a listing. Entries of older shards give way to those of newer
-// ones. It reports whether no shard was left out.
-func (b *builder) addShards(shards []origin.Item) (all bool, err error) {
+// addShards adds the shards of a listing, oldest first. Entries of older shards give way to those of
+// newer ones. It reports whether no shard was left out.
+func (b *builder) addShards(shards []listedObject) (all bool, err error) {
 	if b.o.Mirror != nil {
 		return b.addMirrored(shards)
 	}
-	sortByAge(shards)
-	for _, item := range shards {
-		if err := b.each(item, b.shard); err != nil {
+	for _, o := range shards {
+		if err := b.shard(o); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func sortByAge(shards []origin.Item) {
-	slices.SortStableFunc(shards, func(x, y origin.Item) int { return x.Modified.Compare(y.Modified) })
+func sortByAge(shards []listedObject) {
+	slices.SortFunc(shards, func(x, y listedObject) int {
+		return cmp.Or(cmp.Compare(x.modified, y.modified), bytes.Compare(x.hash[:], y.hash[:]))
+	})
 }
 
-func (b *builder) list(prefix string) (items []origin.Item, err error) {
-	for item, err := range b.s.List(b.ctx, prefix, "") {
+// list returns the shards or xorbs of the store.
+func (b *builder) list(prefix string) (objects []listedObject, err error) {
+	for item, err := range origin.ListData(b.ctx, b.s, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, item)
+		if p, err := names.ParseKey(item.Key); err == nil {
+			objects = append(objects, listedObject{p.Hash, item.Size, item.Modified.UnixNano()})
+		}
 	}
-	return items, nil
+	return objects, nil
 }
 
-// each adds one object, and passes over it if it is damaged.
-func (b *builder) each(item origin.Item, add func(origin.Item) error) error {
-	err := add(item)
+// passDamaged reports a damaged object, which is left out. It returns other errors.
+func (b *builder) passDamaged(k names.Key, err error) error {
 	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
-		b.o.Damaged(item.Key, err)
+		b.o.Damaged(k, err)
 		return nil
 	}
 	return err
 }
 
-func (b *builder) shard(item origin.Item) error { return b.addShard(b.Shards(), item, b.there) }
+// shard adds a shard to the Index alone.
+func (b *builder) shard(o listedObject) error {
+	item := o.shardItem()
+	return b.passDamaged(item.Key, b.addShard(b.Shards(), item, b.there))
+}
 
 // there returns nil if a xorb that a shard lists exists, and errAbsent if it is absent or too
-// short. It reads no chunk. The xorb may be shorter than in the shard, because another packer
-// found better matches. Such a xorb has a footer at its end.
+// short. It reads no chunk.
 func (b *builder) there(x *shard.XorbInfo) error {
-	size, ok := b.sizes[x.Xorb]
-	switch {
-	case !ok:
+	stored, ok := b.byHash[x.Xorb]
+	if !ok {
 		return errAbsent
-	case size >= int64(x.Packed):
+	}
+	return b.checkSize(x.Xorb, x.Packed, stored.size)
+}
+
+// checkSize returns errAbsent if a xorb of some size is too short for its chunks. It may be shorter
+// than in the shard, because another packer found better matches. Such a xorb has a footer at its
+// end.
+func (k *Index) checkSize(x codec.Hash, packed uint32, size int64) error {
+	if size >= int64(packed) {
 		return nil
 	}
-	key := names.XorbKey(x.Xorb)
-	in, err := xorb.ReadInfo(origin.ReaderAt(b.ctx, b.s, key), size)
+	key := names.XorbKey(x)
+	in, err := xorb.ReadInfo(origin.ReaderAt(k.ctx, k.s, key), size)
 	switch {
-	case err == nil && in.Xorb == x.Xorb:
+	case err == nil && in.Xorb == x:
 		return nil
 	case err == nil, origin.IsXorbFault(err):
-		b.o.Damaged(key, codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", x.Packed))
+		k.o.Damaged(key, codec.Corrupt("xorb", size, "it ends here, its chunks have %d bytes", packed))
 		return errAbsent
 	}
 	return err
 }
 
 // orphan adds a xorb that no shard lists, if it has a footer.
-func (b *builder) orphan(item origin.Item) error {
-	p, err := names.ParseKey(item.Key)
-	if err != nil || b.byHash[p.Hash] != unlisted {
-		return nil //nolint:nilerr // not one of ours
-	}
-	in, err := xorb.ReadInfo(origin.ReaderAt(b.ctx, b.s, item.Key), item.Size)
+func (b *builder) orphan(o listedObject) error {
+	key := names.XorbKey(o.hash)
+	in, err := xorb.ReadInfo(origin.ReaderAt(b.ctx, b.s, key), o.size)
 	if errors.Is(err, xorb.ErrNoFooter) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if in.Xorb != codec.Hash(p.Hash) {
-		return fmt.Errorf("%s: %w", item.Key, codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb))
+	if in.Xorb != o.hash {
+		return fmt.Errorf("%s: %w", key, codec.Corrupt("xorb footer", 0, "it is the footer of xorb %s", in.Xorb))
 	}
 	one := xorbRef{
 		hash: in.Xorb, off: in.HashesAt(), shard: ownFooter,

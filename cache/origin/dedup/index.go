@@ -38,8 +38,8 @@ type Index struct {
 	o      Options
 	shards []shardRef
 	xorbs  []xorbRef
-	byHash map[codec.Hash]uint32 // index into xorbs, or unlisted
-	listed map[codec.Hash]bool   // shards of the store when the Index was opened
+	byHash map[codec.Hash]storedXorb
+	listed map[codec.Hash]uint32 // shards of the store when the Index was opened, by age: 0 is the oldest
 	index  table
 	runs   []*shardRun // oldest first; table has newer entries
 	chunks int64
@@ -92,9 +92,16 @@ type xorbRef struct {
 	off    int64
 	shard  uint32 // index into shards, or ownFooter
 	chunks uint32
+	packed uint32 // bytes of the chunks as a shard lists them; 0: unknown
 	stride uint32
 	listed checkState
 	sound  checkState // with Verify: whether all of the xorb is its own
+}
+
+// A storedXorb is a xorb that the store had when the Index was opened, or that the session stored.
+type storedXorb struct {
+	at   uint32 // index into xorbs, or unlisted
+	size int64  // as the store lists it; 0: stored by the session
 }
 
 // A checkState is the result of comparing the chunks that are listed for a xorb with its hash.
@@ -132,7 +139,8 @@ func (k *Index) Has(key names.Key) bool {
 	case err != nil:
 		return false
 	case p.Kind == names.ShardKind:
-		return k.listed[p.Hash]
+		_, ok := k.listed[p.Hash]
+		return ok
 	case p.Kind == names.XorbKind:
 		_, ok := k.byHash[p.Hash]
 		return ok
@@ -181,11 +189,11 @@ func (k *Index) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 
 // Chunk implements pack.Ledger.
 func (k *Index) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
-	i, ok := k.byHash[x]
-	if !ok || i == unlisted {
+	stored, ok := k.byHash[x]
+	if !ok || stored.at == unlisted {
 		return codec.Hash{}, false
 	}
-	return k.hashAt(i, index)
+	return k.hashAt(stored.at, index)
 }
 
 // A hashWindow has the hashes of consecutive chunks of one xorb, because chunks are mostly
@@ -248,13 +256,30 @@ func (k *Index) check(x *xorbRef) bool {
 		}
 	}
 	if merkle.Xorb(k.leaves) == x.hash {
-		x.listed = verified
-		return true
+		return k.checkPresent(x)
 	}
 	x.listed = refuted
 	_, key := k.home(x)
 	k.o.Damaged(key, codec.Corrupt("CAS info block", x.off-shardRecord, "its chunks are not those of xorb %s", x.hash))
 	return false
+}
+
+// checkPresent reports whether a xorb still has its size. A local store lists sizes of earlier times.
+func (k *Index) checkPresent(x *xorbRef) bool {
+	var err error
+	if origin.Local(k.s) {
+		var size int64
+		if size, err = k.s.Size(k.ctx, names.XorbKey(x.hash)); err == nil {
+			err = k.checkSize(x.hash, x.packed, size)
+		}
+	}
+	switch {
+	case err == nil:
+		x.listed = verified
+	case errors.Is(err, errAbsent), errors.Is(err, origin.ErrNotFound):
+		x.listed = refuted
+	}
+	return err == nil
 }
 
 // isSound reports whether a xorb has all hashes that it should have. A xorb that cannot be
@@ -361,7 +386,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 	at := uint32(len(k.shards))
 	k.shards = append(k.shards, shardRef{store: store, key: item.Key, hash: p.Hash, size: item.Size})
 	return scanShard(k.ctx, store, item, func(x *shard.XorbInfo, first int64) error {
-		if i, ok := k.byHash[x.Xorb]; ok && i != unlisted {
+		if stored, ok := k.byHash[x.Xorb]; ok && stored.at != unlisted {
 			return nil
 		}
 		if err := there(x); err != nil {
@@ -370,7 +395,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 			}
 			return err
 		}
-		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
+		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), packed: x.Packed, stride: shardRecord}
 		return k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash })
 	}, func(f shard.FileHead) error {
 		return k.index.add(f.File.Word(3), fileAt(at, f.Block))
@@ -413,7 +438,7 @@ var errAbsent = errors.New("the xorb is absent")
 func (k *Index) addXorb(x xorbRef, hash func(int) codec.Hash) error {
 	i := uint32(len(k.xorbs))
 	k.xorbs = append(k.xorbs, x)
-	k.byHash[x.hash] = i
+	k.byHash[x.hash] = storedXorb{i, k.byHash[x.hash].size}
 	k.chunks += int64(x.chunks)
 	for c := range x.chunks {
 		if err := k.index.add(hash(int(c)).Word(3), chunkAt(i, c)); err != nil {

@@ -12,23 +12,17 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// addMirrored adds the shards of a listing through their copies. Shards without a sorted run get
-// one. It reports whether no shard was left out.
-func (b *builder) addMirrored(shards []origin.Item) (all bool, err error) {
-	fit, err := b.o.Mirror.Fetch(b.ctx, shards)
+// addMirrored adds the shards of a listing, oldest first, through their copies. Shards without a
+// sorted run get one. It reports whether no shard was left out.
+func (b *builder) addMirrored(shards []listedObject) (all bool, err error) {
+	s := &runSet{builder: b, folder: b.o.Mirror.Folder, shards: shards, state: make([]shardState, len(shards)), short: map[codec.Hash]bool{}}
+	all, err = s.fetch()
 	if err != nil {
 		return false, err
 	}
-	sortByAge(fit)
-	s := &runSet{builder: b, folder: b.o.Mirror.Folder, age: map[codec.Hash]int{}, sizes: map[codec.Hash]int64{}, covered: map[codec.Hash]bool{}, present: map[codec.Hash]bool{}}
-	for i, item := range fit {
-		if p, err := names.ParseKey(item.Key); err == nil {
-			s.age[p.Hash], s.sizes[p.Hash] = i, item.Size
-		}
-	}
 	err = s.load()
 	if err == nil {
-		err = s.build(fit)
+		err = s.build()
 	}
 	if err == nil {
 		s.merge()
@@ -41,7 +35,7 @@ func (b *builder) addMirrored(shards []origin.Item) (all bool, err error) {
 	if err == nil {
 		b.o.Mirror.Trim(inUse...)
 	}
-	return len(fit) == len(shards), err
+	return all, err
 }
 
 // A runSet selects the sorted runs for a listing, and makes those that are missing. Each shard
@@ -49,12 +43,41 @@ func (b *builder) addMirrored(shards []origin.Item) (all bool, err error) {
 // an older place of the same chunk.
 type runSet struct {
 	*builder
-	folder  *mirror.Folder
-	age     map[codec.Hash]int   // place of each shard in the listing, oldest first
-	sizes   map[codec.Hash]int64 // of the shards in the listing
-	covered map[codec.Hash]bool  // shards in runs
-	present map[codec.Hash]bool  // xorbs, as found by there
-	runs    []*shardRun
+	folder *mirror.Folder
+	shards []listedObject      // of the listing, by age
+	state  []shardState        // of each shard
+	short  map[codec.Hash]bool // whether xorbs exist in full that are shorter than a shard says
+	runs   []*shardRun
+}
+
+// A shardState is the place where the chunks of a shard are found.
+type shardState uint8
+
+const (
+	leftOut shardState = iota // nowhere
+	unread                    // in no run yet
+	covered                   // in a run
+)
+
+// fetch makes copies of the shards. It reports whether no shard was left out.
+func (s *runSet) fetch() (all bool, err error) {
+	if s.o.Mirror.Local() {
+		for i := range s.state {
+			s.state[i] = unread
+		}
+		return true, nil
+	}
+	items := make([]origin.Item, len(s.shards))
+	for i, o := range s.shards {
+		items[i] = o.shardItem()
+	}
+	fit, err := s.o.Mirror.Fetch(s.ctx, items)
+	for _, item := range fit {
+		if p, err := names.ParseKey(item.Key); err == nil {
+			s.state[s.listed[p.Hash]] = unread
+		}
+	}
+	return len(fit) == len(items), err
 }
 
 // load opens the runs in the folder. A merged run precedes its parts, which a killed process may
@@ -88,7 +111,7 @@ func (s *runSet) load() error {
 		}
 		s.add(r)
 	}
-	slices.SortFunc(s.runs, func(x, y *shardRun) int { return cmp.Compare(s.newest(x), s.newest(y)) })
+	slices.SortFunc(s.runs, func(x, y *shardRun) int { return cmp.Compare(slices.Max(x.ages), slices.Max(y.ages)) })
 	return nil
 }
 
@@ -99,31 +122,27 @@ func closeRuns(runs []*shardRun) {
 }
 
 func (s *runSet) isListed(of runShard) bool {
-	_, ok := s.age[of.hash]
-	return ok
+	age, ok := s.listed[of.hash]
+	return ok && s.state[age] != leftOut
 }
 
-// newest returns the age of the newest shard of a run.
-func (s *runSet) newest(r *shardRun) (age int) {
-	for _, of := range r.shards {
-		age = max(age, s.age[of.hash])
-	}
-	return age
-}
-
-// fits reports whether a run may be used. It must be intact, and have only shards of the listing
-// that no other run has, with their sizes. The same xorbs must exist as when it was made.
+// fits reports whether a run may be used, and determines the age of its newest shard. It must be
+// intact, and have only shards of the listing that no other run has, with their sizes. The same
+// xorbs must exist as when it was made.
 func (s *runSet) fits(r *shardRun) (bool, error) {
-	for _, of := range r.shards {
-		if !s.isListed(of) || s.sizes[of.hash] != of.size || s.covered[of.hash] {
+	r.ages = make([]uint32, len(r.shards))
+	for i, of := range r.shards {
+		age, ok := s.listed[of.hash]
+		if !ok || s.state[age] != unread || s.shards[age].size != of.size {
 			return false, nil
 		}
+		r.ages[i] = age
 	}
 	if !r.isIntact() {
 		return false, nil
 	}
 	for _, x := range r.xorbs {
-		present, err := s.isPresent(&shard.XorbInfo{Xorb: x.hash, Packed: x.packed})
+		present, err := s.isPresent(x.hash, x.packed)
 		if err != nil || present != x.present {
 			return false, err
 		}
@@ -131,25 +150,28 @@ func (s *runSet) fits(r *shardRun) (bool, error) {
 	return true, nil
 }
 
-// isPresent reports whether a xorb exists in full. It looks at each xorb once.
-func (s *runSet) isPresent(x *shard.XorbInfo) (present bool, err error) {
-	present, ok := s.present[x.Xorb]
-	if ok {
+// isPresent reports whether a xorb exists in full. It reads each short xorb once.
+func (s *runSet) isPresent(x codec.Hash, packed uint32) (present bool, err error) {
+	stored, ok := s.byHash[x]
+	if !ok || stored.size >= int64(packed) {
+		return ok, nil
+	}
+	if present, ok := s.short[x]; ok {
 		return present, nil
 	}
-	if err := s.there(x); err != nil && !errors.Is(err, errAbsent) {
+	err = s.checkSize(x, packed, stored.size)
+	if err != nil && !errors.Is(err, errAbsent) {
 		return false, err
-	} else if err == nil {
-		present = true
 	}
-	s.present[x.Xorb] = present
-	return present, nil
+	s.short[x] = err == nil
+	return err == nil, nil
 }
 
+// add adds a run that fits.
 func (s *runSet) add(r *shardRun) {
 	s.runs = append(s.runs, r)
-	for _, of := range r.shards {
-		s.covered[of.hash] = true
+	for _, age := range r.ages {
+		s.state[age] = covered
 	}
 }
 
@@ -160,14 +182,13 @@ func (s *runSet) drop(r *shardRun) {
 }
 
 // build makes runs of the shards that no run has.
-func (s *runSet) build(shards []origin.Item) error {
+func (s *runSet) build() error {
 	w := &runBuilder{runSet: s}
-	for _, item := range shards {
-		p, err := names.ParseKey(item.Key)
-		if err != nil || s.covered[p.Hash] {
+	for age, o := range s.shards {
+		if s.state[age] != unread {
 			continue
 		}
-		if err := w.add(item, p.Hash); err != nil {
+		if err := w.add(o, uint32(age)); err != nil {
 			return err
 		}
 		if len(w.entries) >= maxBulk*maxMemtable {
@@ -197,6 +218,7 @@ func (s *runSet) merge() {
 // addRun adds the shards and xorbs of a run to the Index.
 func (k *Index) addRun(r *shardRun) {
 	r.firstShard = uint32(len(k.shards))
+	k.shards, k.xorbs = slices.Grow(k.shards, len(r.shards)), slices.Grow(k.xorbs, len(r.xorbs))
 	for _, of := range r.shards {
 		k.shards = append(k.shards, shardRef{store: k.Shards(), key: names.ShardKey(of.hash), hash: of.hash, size: of.size})
 	}
@@ -205,14 +227,14 @@ func (k *Index) addRun(r *shardRun) {
 		if !x.present {
 			continue
 		}
-		at, ok := k.byHash[x.hash]
-		if !ok || at == unlisted {
-			at = uint32(len(k.xorbs))
-			k.xorbs = append(k.xorbs, xorbRef{hash: x.hash, off: x.off, shard: r.firstShard + x.shard, chunks: x.chunks, stride: shardRecord})
-			k.byHash[x.hash] = at
+		stored, ok := k.byHash[x.hash]
+		if !ok || stored.at == unlisted {
+			stored.at = uint32(len(k.xorbs))
+			k.xorbs = append(k.xorbs, xorbRef{hash: x.hash, off: x.off, shard: r.firstShard + x.shard, chunks: x.chunks, packed: x.packed, stride: shardRecord})
+			k.byHash[x.hash] = stored
 			k.chunks += int64(x.chunks)
 		}
-		r.xorbAt[i] = at
+		r.xorbAt[i] = stored.at
 	}
 	k.runs = append(k.runs, r)
 }
@@ -221,27 +243,27 @@ func (k *Index) addRun(r *shardRun) {
 type runBuilder struct {
 	*runSet
 	run     shardRun
-	items   []origin.Item
+	items   []listedObject // of its shards
 	entries []tableEntry
 	xorbs   map[codec.Hash]bool // of run
 }
 
 // add adds a shard. A damaged shard is added to the Index alone, so that it is reported each
 // time.
-func (w *runBuilder) add(item origin.Item, h codec.Hash) error {
+func (w *runBuilder) add(o listedObject, age uint32) error {
 	if w.xorbs == nil {
 		w.xorbs = map[codec.Hash]bool{}
 	}
 	at, xorbs, entries := uint32(len(w.run.shards)), len(w.run.xorbs), len(w.entries)
-	err := scanShard(w.ctx, w.Shards(), item, func(x *shard.XorbInfo, first int64) error {
+	err := scanShard(w.ctx, w.Shards(), o.shardItem(), func(x *shard.XorbInfo, first int64) error {
 		return w.addXorb(x, first, at)
 	}, func(f shard.FileHead) error {
 		w.entries = append(w.entries, tableEntry{f.File.Word(3), fileAt(at, f.Block)})
 		return nil
 	})
 	if err == nil {
-		w.run.shards = append(w.run.shards, runShard{h, item.Size})
-		w.items = append(w.items, item)
+		w.run.shards, w.run.ages = append(w.run.shards, runShard{o.hash, o.size}), append(w.run.ages, age)
+		w.items = append(w.items, o)
 		return nil
 	}
 	for _, x := range w.run.xorbs[xorbs:] {
@@ -249,7 +271,7 @@ func (w *runBuilder) add(item origin.Item, h codec.Hash) error {
 	}
 	w.run.xorbs, w.entries = w.run.xorbs[:xorbs], w.entries[:entries]
 	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
-		return w.each(item, w.shard)
+		return w.shard(o)
 	}
 	return err
 }
@@ -259,7 +281,7 @@ func (w *runBuilder) addXorb(x *shard.XorbInfo, first int64, at uint32) error {
 	if w.xorbs[x.Xorb] {
 		return nil
 	}
-	present, err := w.isPresent(x)
+	present, err := w.isPresent(x.Xorb, x.Packed)
 	if err != nil {
 		return err
 	}
@@ -282,11 +304,12 @@ func (w *runBuilder) flush() error {
 	}
 	r, err := writeRun(w.folder, &w.run, sortedEntries(w.entries))
 	if err == nil {
+		r.ages = w.run.ages
 		w.runSet.add(r)
 	} else {
 		w.o.Mirror.Broken(err)
-		for _, item := range w.items {
-			if err := w.each(item, w.shard); err != nil {
+		for _, o := range w.items {
+			if err := w.shard(o); err != nil {
 				return err
 			}
 		}

@@ -22,6 +22,7 @@ type shardRun struct {
 	shards []runShard // oldest first
 	xorbs  []runXorb
 
+	ages       []uint32 // of shards, in Index.listed
 	firstShard uint32   // index of shards[0] in Index.shards
 	xorbAt     []uint32 // index of each xorb in Index.xorbs
 }
