@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -64,22 +66,31 @@ func (o listedObject) shardItem() origin.Item {
 
 func (b *builder) build() error {
 	b.index.fill()
-	xorbs, err := b.list(names.XorbPrefix)
-	if err != nil {
+	var xorbs, shards []listedObject
+	var lists errgroup.Group
+	lists.Go(func() (err error) {
+		if xorbs, err = b.list(names.XorbPrefix); err != nil {
+			return err
+		}
+		b.byHash = make(map[codec.Hash]storedXorb, len(xorbs))
+		for _, o := range xorbs {
+			b.byHash[o.hash] = storedXorb{unlisted, o.size}
+		}
+		return nil
+	})
+	lists.Go(func() (err error) {
+		if shards, err = b.list(names.ShardPrefix); err != nil {
+			return err
+		}
+		sortByAge(shards)
+		b.listed = make(map[codec.Hash]uint32, len(shards))
+		for age, o := range shards {
+			b.listed[o.hash] = uint32(age)
+		}
+		return nil
+	})
+	if err := lists.Wait(); err != nil {
 		return err
-	}
-	b.byHash = make(map[codec.Hash]storedXorb, len(xorbs))
-	for _, o := range xorbs {
-		b.byHash[o.hash] = storedXorb{unlisted, o.size}
-	}
-	shards, err := b.list(names.ShardPrefix)
-	if err != nil {
-		return err
-	}
-	sortByAge(shards)
-	b.listed = make(map[codec.Hash]uint32, len(shards))
-	for age, o := range shards {
-		b.listed[o.hash] = uint32(age)
 	}
 	all, err := b.addShards(shards)
 	if err != nil {
