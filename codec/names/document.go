@@ -75,8 +75,10 @@ func Decode(b []byte, doc Document) error {
 	if bytes.IndexByte(text, '\n') >= 0 {
 		return codec.Corrupt(what, int64(bytes.IndexByte(text, '\n')), "more than one line before the checksum")
 	}
-	if err := checkFormat(what, text); err != nil {
-		return err
+	if !bytes.HasPrefix(text, beginning) {
+		if err := checkFormat(what, text); err != nil {
+			return err
+		}
 	}
 	s := newScanner(what, text, 0)
 	doc.read(&s)
@@ -88,6 +90,9 @@ func Decode(b []byte, doc Document) error {
 	}
 	return nil
 }
+
+// beginning is that of each document which Encode made.
+var beginning = fmt.Appendf(nil, `{"format":%d,`, format)
 
 // checkFormat scans the whole line once, so that a document of another format is reported as
 // such whatever else it has.

@@ -40,9 +40,13 @@ func ParseIdentity(s string) (Identity, error) {
 // ParseHash is the inverse of String. It takes lower case only: a name of a page is
 // part of keys, which have one spelling.
 func ParseHash(s string) (Hash, error) {
-	raw, err := hex.DecodeString(s)
-	if err != nil || len(raw) != len(Hash{}) || Hash(raw).String() != s {
-		return Hash{}, fmt.Errorf("hash %.80q: want 64 lower-case hex digits", s)
+	var h Hash
+	var text, spelled [2 * len(h)]byte
+	if len(s) == len(text) {
+		copy(text[:], s)
+		if _, err := hex.Decode(h[:], text[:]); err == nil && string(hex.AppendEncode(spelled[:0], h[:])) == s {
+			return h, nil
+		}
 	}
-	return Hash(raw), nil
+	return Hash{}, fmt.Errorf("hash %.80q: want 64 lower-case hex digits", s)
 }

@@ -136,15 +136,17 @@ func (s *Scanner) Object(required []string, field func(name string)) {
 
 // names is a set of names. Most objects have few fields, and need no map.
 type names struct {
-	few  []string
+	few  [8]string
+	used int // of few
 	many map[string]bool
 }
 
-func (n *names) has(name string) bool { return n.many[name] || slices.Contains(n.few, name) }
+func (n *names) has(name string) bool { return n.many[name] || slices.Contains(n.few[:n.used], name) }
 
 func (n *names) add(name string) {
-	if len(n.few) < 8 {
-		n.few = append(n.few, name)
+	if n.used < len(n.few) {
+		n.few[n.used] = name
+		n.used++
 		return
 	}
 	if n.many == nil {
@@ -153,7 +155,7 @@ func (n *names) add(name string) {
 	n.many[name] = true
 }
 
-func (n *names) len() int { return len(n.few) + len(n.many) }
+func (n *names) len() int { return n.used + len(n.many) }
 
 // Array reads an array. It calls element for each element, and element reads it.
 func (s *Scanner) Array(element func(i int)) {
