@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"os"
 	"time"
 
@@ -100,7 +101,7 @@ func copyTree(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree cat
 	if err != nil {
 		return report.GetResult{}, err
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // as mkdir, below the umask
+	if err := makeFolder(folder); err != nil {
 		return report.GetResult{}, err
 	}
 	bar := newProgress(cmd, "get")
@@ -119,6 +120,18 @@ func copyTree(ctx context.Context, cmd *cobra.Command, s *stack.Source, tree cat
 		noteLost(notices, result)
 	}
 	return report.GetResult{Result: result, Damaged: leftOut, Fetched: s.Requests.Load().Bytes, Took: time.Since(started)}, err
+}
+
+// makeFolder is os.MkdirAll with a reason for a link without a target, which "exists".
+func makeFolder(folder string) error {
+	err := os.MkdirAll(folder, 0o755) //nolint:gosec // as mkdir, below the umask
+	if !errors.Is(err, iofs.ErrExist) {
+		return err
+	}
+	if _, lost := os.Stat(folder); errors.Is(lost, iofs.ErrNotExist) {
+		return fmt.Errorf("%s: its link leads to a path that does not exist", folder)
+	}
+	return err
 }
 
 // noteLost names what the target does not have of the tree.
