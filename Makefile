@@ -102,6 +102,7 @@ soak: setup build ## minutes and gigabytes: packs, publishes and mounts that are
 	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_WalkFaults$$' ./integration -walk-faults=1
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestD01_D02_D03_NoRoom|TestD05_D07_DiskGone|TestD15_MountKilled)$$' -parallel=8 ./integration -cache-kills=500 -cache-patience
 	$(GO) test -count=1 -timeout=1h -v -run='^TestK46_' ./integration -automount-rounds=100
+	$(GO) test -count=1 -timeout=1h -v -run='^TestPush(BesideReaders|Killed)$$' ./integration -push-time=10m -push-kills=200
 	$(GO) test -count=1 -timeout=1h -v -run='^TestGetKilled$$' ./integration -get-kills=50
 	./integration/namespaces.sh bin/xetfs
 	./integration/interop/run -v -timeout=1h -run='^TestHubManyClients$$' -clients=64 -clients-time=10m -clients-rate=125000000
