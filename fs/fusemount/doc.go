@@ -1,5 +1,5 @@
-// Package fusemount mounts and unmounts a FUSE file system on Linux. It reads no message of
-// the kernel; package fs does.
+// Package fusemount mounts and unmounts a FUSE file system on Linux. It reads at most
+// the first message of the kernel; package fs reads the others.
 //
 // API in order of use:
 //
@@ -7,7 +7,7 @@
 //	CheckDir   the mount point; removes a mount without a server
 //	Mount      mount(2), or fusermount3 without the rights of root; returns a Device
 //	PassedFD   the descriptor of a mount of another process, as CheckPassed checks it
-//	Device     an open connection: FD, IsMounted, Unmount, RaiseReadAhead, Abort, Close
+//	Device     an open connection: FD, Handshake, IsMounted, Unmount, RaiseReadAhead, Abort, Close
 //	At, Find   entries of the mount table; IsAutomount
 //	IsStale    reports a mount without a server
 //	Unmount    umount2(2) or fusermount3, for a mount of any process
