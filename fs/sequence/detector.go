@@ -39,6 +39,10 @@ type Announcer interface {
 	io.Closer
 }
 
+// A Push stores the content of a file in the page cache of the kernel, and reports whether it did. It
+// returns soon after the end of its context.
+type Push func(ctx context.Context, t Tree, e *page.Entry) bool
+
 // Stats are counts since the start.
 type Stats struct {
 	Announced int64 // files
@@ -48,7 +52,8 @@ type Stats struct {
 // A Detector observes the opens of a mount. The nil Detector observes nothing. A Detector is safe
 // for concurrent use.
 type Detector struct {
-	announcer func() Announcer
+	announcer func() Announcer // nil: push is used
+	push      Push
 	ctx       context.Context // ended by Close
 	cancel    context.CancelFunc
 	running   sync.WaitGroup // windows and comparisons
@@ -58,6 +63,7 @@ type Detector struct {
 	mu      sync.Mutex
 	dirs    *lru.Cache[dirKey, *dirState] // guarded by mu
 	readers []*reader                     // least recently used first; guarded by mu
+	checks  int                           // comparisons under way; guarded by mu
 }
 
 type dirKey struct {
@@ -84,13 +90,20 @@ type reader struct {
 	last      string // path of the file opened last
 	crossed   string // path of a file opened after it, in another directory; "": none
 	crossings int    // failed checks of crossed since the last announcement
+	passed    string // path of the file read last while busy; "": none
 	done      bool   // the walk has ended
 	used      bool   // since the last look
+	busy      bool   // the goroutine has work
 }
 
-// New returns a Detector. announcer returns the Announcer of a new window.
-func New(announcer func() Announcer) *Detector {
-	d := &Detector{announcer: announcer, dirs: lru.New[dirKey, *dirState](maxDirs, nil)}
+// New returns a Detector of opens. announcer returns the Announcer of a new window.
+func New(announcer func() Announcer) *Detector { return newDetector(announcer, nil) }
+
+// NewPushing returns a Detector of whole reads. It pushes the next files.
+func NewPushing(push Push) *Detector { return newDetector(nil, push) }
+
+func newDetector(announcer func() Announcer, push Push) *Detector {
+	d := &Detector{announcer: announcer, push: push, dirs: lru.New[dirKey, *dirState](maxDirs, nil)}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -143,7 +156,20 @@ func (d *Detector) Listed(t Tree, dir string) {
 
 // Opened records the open of a file. It does not wait.
 func (d *Detector) Opened(t Tree, e *page.Entry) {
-	if d == nil || e.Size == 0 {
+	if d != nil && d.push == nil {
+		d.record(t, e)
+	}
+}
+
+// Read records a read of a file up to its end. It does not wait.
+func (d *Detector) Read(t Tree, e *page.Entry) {
+	if d != nil && d.push != nil {
+		d.record(t, e)
+	}
+}
+
+func (d *Detector) record(t Tree, e *page.Entry) {
+	if e.Size == 0 {
 		return
 	}
 	d.mu.Lock()
@@ -155,14 +181,19 @@ func (d *Detector) Opened(t Tree, e *page.Entry) {
 	key := dirKey{t, dir}
 	s := d.dirLocked(key)
 	if run := s.names.open(name, e.Path); run != nil {
-		d.running.Go(func() { d.check(key, byName, run) })
+		d.checkLocked(key, byName, run)
 	}
 	if !s.listed {
 		return
 	}
 	if run := s.numbers.open(t.Number(e), e.Path); run != nil {
-		d.running.Go(func() { d.check(key, byNumber, run) })
+		d.checkLocked(key, byNumber, run)
 	}
+}
+
+func (d *Detector) checkLocked(key dirKey, o order, run []string) {
+	d.checks++
+	d.running.Go(func() { d.check(key, o, run) })
 }
 
 func (d *Detector) dirLocked(key dirKey) *dirState {
@@ -178,7 +209,11 @@ func (d *Detector) continueLocked(t Tree, path string) bool {
 		if r.tree != t || r.last != path && !r.open(path) {
 			continue
 		}
-		if r.last != path {
+		if r.wasted { // the reader does not find what was pushed
+			d.removeLocked(r)
+			return true
+		}
+		if r.last != path && d.push == nil {
 			d.opened.Add(1)
 		}
 		r.last, r.used = path, true
@@ -195,6 +230,8 @@ func (d *Detector) continueLocked(t Tree, path string) bool {
 		at, _ := split(r.last)
 		switch {
 		case r.tree != t:
+		case r.busy && d.push != nil && (at == dir || r.crossed != ""):
+			r.passed = path
 		case at == dir:
 			if r.miss() {
 				d.removeLocked(r)
@@ -212,10 +249,25 @@ func (r *reader) signal() {
 	if r.crossed == "" && (r.done || r.next-r.opened > r.size/2) {
 		return
 	}
+	r.busy = true
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
+}
+
+// rest records that the goroutine of r has no more work.
+func (d *Detector) rest(r *reader) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.busy = len(r.wake) > 0
+}
+
+// Settled reports whether all files that follow from the past opens or reads were announced or pushed.
+func (d *Detector) Settled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.checks == 0 && !slices.ContainsFunc(d.readers, func(r *reader) bool { return r.busy })
 }
 
 // check compares a run with the tree, and opens a window if they match.
@@ -225,6 +277,7 @@ func (d *Detector) check(key dirKey, o order, run []string) {
 	w.path = run[len(run)-1]
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.checks--
 	if s, found := d.dirs.Get(key); found && o == byName {
 		s.names.checked(ok, maxSkipNames)
 	} else if found {
@@ -248,7 +301,7 @@ func (d *Detector) startLocked(w *walk) {
 	if len(d.readers) == maxReaders {
 		d.removeLocked(d.readers[0])
 	}
-	r := &reader{tree: w.tree, walk: w, window: newWindow(), last: w.path, wake: make(chan struct{}, 1)}
+	r := &reader{tree: w.tree, walk: w, window: d.newWindow(), last: w.path, wake: make(chan struct{}, 1)}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(d.ctx)
 	d.readers = append(d.readers, r)
@@ -263,8 +316,11 @@ func (d *Detector) removeLocked(r *reader) {
 
 // run announces files for r until ctx ends or r is idle.
 func (d *Detector) run(ctx context.Context, r *reader) {
-	announcer := d.announcer()
-	defer announcer.Close()
+	var announcer Announcer
+	if d.announcer != nil {
+		announcer = d.announcer()
+		defer announcer.Close()
+	}
 	idle := time.NewTicker(idleLimit)
 	defer idle.Stop()
 	for {
@@ -272,6 +328,7 @@ func (d *Detector) run(ctx context.Context, r *reader) {
 		case <-r.wake:
 			d.cross(ctx, r)
 			d.announce(ctx, r, announcer)
+			d.rest(r)
 		case <-idle.C:
 			d.closeIdle(r)
 		case <-ctx.Done():
@@ -300,7 +357,10 @@ func (d *Detector) cross(ctx context.Context, r *reader) {
 		return
 	}
 	w := *r.walk
-	w.path, w.deep = from, true
+	w.deep = true
+	if d.push == nil {
+		w.path = from // a reader reads pushed files without a message
+	}
 	ok := w.follows(ctx, to)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -309,17 +369,26 @@ func (d *Detector) cross(ctx context.Context, r *reader) {
 		r.crossings++
 		return
 	}
-	r.walk.path, r.walk.deep = to, true
+	r.walk.path, r.walk.deep = to, d.push == nil // the kernel may not know the files of the next directory yet
 	r.last, r.done, r.used = to, false, true
 	r.restart()
 }
 
-// announce announces files until the window is full.
+// announce announces or pushes files until the window is full.
 func (d *Detector) announce(ctx context.Context, r *reader, announcer Announcer) {
 	for n := d.wanted(r); n > 0 && ctx.Err() == nil; n = d.wanted(r) {
 		files, err := r.walk.next(ctx, n)
-		d.add(r, files, err != nil || len(files) < n)
-		announcer.Announce(ctx, fetchable(files))
+		done := err != nil || len(files) < n
+		if d.push == nil {
+			d.add(r, files, done)
+			announcer.Announce(ctx, fetchable(files))
+			continue
+		}
+		if kept := pushable(files); len(kept) < len(files) {
+			files, done, r.walk.path = kept, false, kept[len(kept)-1].Path
+		}
+		d.add(r, files, done)
+		d.pushAll(ctx, r, files, done)
 	}
 }
 
@@ -335,11 +404,17 @@ func (d *Detector) wanted(r *reader) int {
 
 // add adds files to the window of r before they are announced: the reader may be faster.
 func (d *Detector) add(r *reader, files []page.Entry, done bool) {
-	d.announced.Add(int64(len(files)))
+	if d.push == nil {
+		d.announced.Add(int64(len(files)))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range files {
 		r.add(files[i].Path)
+	}
+	if r.passed != "" {
+		r.open(r.passed)
+		r.passed = ""
 	}
 	r.done, r.crossings = done, 0
 }

@@ -1,9 +1,13 @@
 // Package sequence detects readers that open the files of a tree in order. It announces the next
-// files, so that their content is fetched before their open.
+// files, so that their content is fetched before their open. Or it pushes them, so that the kernel has
+// their content before their open.
 //
-//	New               returns a Detector, one for a mount
+//	New               returns a Detector that announces files, one for a mount
+//	NewPushing        returns a Detector that pushes files instead
 //	Detector.Listed   records the open of a directory
-//	Detector.Opened   records the open of a file
+//	Detector.Opened   records the open of a file that may be announced
+//	Detector.Read     records the read of a whole file that may be pushed
+//	Detector.Settled  reports whether all work is done
 //	Detector.End      ends the windows of a tree that is no longer shown
 //	Detector.Close    ends all
 //
@@ -14,6 +18,16 @@
 //
 // A window first ends with its directory. Once the reader opens the first file of the next
 // directory of a depth-first walk, the window follows the walk.
+//
+// # Pushes
+//
+// A reader opens pushed files without a message. So a window of pushes has a last file that is not
+// pushed: its read continues the window. The files in the window, up to 128, have at most 4 MiB:
+//
+//	… reader | 2 files left to the reader | 4 to 128 pushed files | 1 file | …
+//
+// The read of a pushed file means that the kernel has dropped it, and closes the window. A window does
+// not extend to the next directory before a file of that is read, because the kernel has no nodes yet.
 //
 // Detection adds no requests. It reads index pages that the reader has looked up or listed.
 package sequence

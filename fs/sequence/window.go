@@ -11,23 +11,35 @@ const (
 
 // A window has the files that were announced and not opened yet.
 type window struct {
-	size   int            // wanted number of files
-	ahead  map[string]int // path → position in the sequence
-	next   int            // position of the next file to announce
-	opened int            // position behind the last opened file
-	misses int            // consecutive opens outside the window
+	size   int                  // wanted number of files
+	most   int                  // largest size
+	extra  int                  // files that are announced beyond size
+	ahead  map[string]aheadFile // by path
+	next   int                  // position of the next file to announce
+	opened int                  // position behind the last opened file
+	misses int                  // consecutive opens outside the window
+	wasted bool                 // a pushed file was opened
 }
 
-func newWindow() window { return window{size: minWindow / 2, ahead: map[string]int{}} }
+// An aheadFile is a file of a window.
+type aheadFile struct {
+	at     int  // position in the sequence
+	pushed bool // the kernel has its content
+}
+
+func newWindow(most, extra int) window {
+	return window{size: minWindow / 2, most: most, extra: extra, ahead: map[string]aheadFile{}}
+}
 
 // open records the open of a file, and reports whether the window has the file.
 func (w *window) open(path string) bool {
-	at, ok := w.ahead[path]
+	file, ok := w.ahead[path]
 	if !ok {
 		return false
 	}
 	delete(w.ahead, path)
-	w.opened, w.misses = max(w.opened, at+1), 0
+	w.opened, w.misses = max(w.opened, file.at+1), 0
+	w.wasted = w.wasted || file.pushed
 	return true
 }
 
@@ -44,18 +56,18 @@ func (w *window) grow() int {
 	if w.next-w.opened > w.size/2 {
 		return 0
 	}
-	w.size = min(2*w.size, maxWindow)
-	return w.size - (w.next - w.opened)
+	w.size = min(2*w.size, w.most)
+	return w.size + w.extra - (w.next - w.opened)
 }
 
 // add adds announced files, in order. It drops files that the reader has passed by a window.
 func (w *window) add(paths ...string) {
 	for _, path := range paths {
-		w.ahead[path] = w.next
+		w.ahead[path] = aheadFile{at: w.next}
 		w.next++
 	}
-	for path, at := range w.ahead {
-		if at < w.opened-w.size {
+	for path, file := range w.ahead {
+		if file.at < w.opened-w.size {
 			delete(w.ahead, path)
 		}
 	}

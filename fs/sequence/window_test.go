@@ -9,7 +9,7 @@ import (
 
 // A window doubles when the reader has opened half of it.
 func TestWindowGrows(t *testing.T) {
-	w := newWindow()
+	w := newWindow(maxWindow, 0)
 	var grown []string
 	for i := range 2000 {
 		if i > 0 && !w.open(fmt.Sprint(i-1)) {
@@ -33,7 +33,7 @@ func TestWindowGrows(t *testing.T) {
 
 // Files that the reader skips stay for the length of a window.
 func TestWindowSkips(t *testing.T) {
-	w := newWindow()
+	w := newWindow(maxWindow, 0)
 	for i := 0; i < 1000; i += 2 {
 		if n := w.grow(); n > 0 {
 			for range n {

@@ -1,0 +1,77 @@
+package sequence
+
+import (
+	"context"
+
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+const (
+	maxPushWindow = 128     // pushed files
+	maxPushBytes  = 4 << 20 // of the files of a window
+
+	// MaxPush is the size of the largest pushed file. The kernel reads larger ones ahead.
+	MaxPush = 128 << 10
+
+	// pushLead is how many files between the reader and a pushed file are left to the reader. A push of
+	// the file that is being read waits for the reply to the reader.
+	pushLead = 2
+)
+
+// newWindow returns the window of a new reader. One of pushes has the files of pushLead, and the one whose
+// read continues it, beyond its size.
+func (d *Detector) newWindow() window {
+	if d.push == nil {
+		return newWindow(maxWindow, 0)
+	}
+	return newWindow(maxPushWindow, pushLead+1)
+}
+
+// pushable returns the first files that a window of pushes may have.
+func pushable(files []page.Entry) []page.Entry {
+	bytes := int64(0)
+	for i := range files {
+		if files[i].Size <= MaxPush {
+			bytes += files[i].Size
+		}
+		if bytes > maxPushBytes {
+			return files[:max(1, i)]
+		}
+	}
+	return files
+}
+
+// pushAll pushes the files of a window. A push has no reply of the reader, so the last file is left to
+// it: the read of that file continues the window. The end of a directory needs none.
+func (d *Detector) pushAll(ctx context.Context, r *reader, files []page.Entry, last bool) {
+	if !last {
+		files = files[:len(files)-1]
+	}
+	for i := range files {
+		e := &files[i]
+		if ctx.Err() != nil {
+			return
+		}
+		if e.Size <= MaxPush && d.isAhead(r, e.Path) && d.push(ctx, r.tree, e) {
+			d.pushed(r, e.Path)
+		}
+	}
+}
+
+// isAhead reports whether a file is so far ahead of the reader that it can be pushed.
+func (d *Detector) isAhead(r *reader, path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	file, ok := r.ahead[path]
+	return ok && file.at >= r.opened+pushLead
+}
+
+// pushed records that a file was pushed.
+func (d *Detector) pushed(r *reader, path string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if file, ok := r.ahead[path]; ok {
+		file.pushed = true
+		r.ahead[path] = file
+	}
+}

@@ -1,0 +1,205 @@
+package sequence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/xetfs/xetfs/codec/page"
+)
+
+// A pageCache is a kernel with the content of pushed files. It requests the other files.
+type pageCache struct {
+	*testing.T
+	*Detector
+	tree *fakeTree
+
+	mu     sync.Mutex
+	cached map[string]bool // guarded by mu
+	pushed []string        // guarded by mu
+	read   []string        // requested files
+}
+
+// withPages calls do with a Detector that pushes to a pageCache.
+func withPages(t *testing.T, tree *fakeTree, do func(p *pageCache)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pageCache{T: t, tree: tree, cached: map[string]bool{}}
+		p.Detector = NewPushing(p.push)
+		defer p.Close()
+		do(p)
+	})
+}
+
+func (p *pageCache) push(_ context.Context, _ Tree, e *page.Entry) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cached[e.Path], p.pushed = true, append(p.pushed, e.Path)
+	return true
+}
+
+func (p *pageCache) drop() { clear(p.cached) }
+
+// open reads files one after the other, each when all pushes are done.
+func (p *pageCache) open(paths ...string) {
+	p.Helper()
+	for _, path := range paths {
+		e, ok := p.tree.byPath[path]
+		if !ok {
+			p.Fatalf("no file %s", path)
+		}
+		if p.cached[path] {
+			continue
+		}
+		p.read = append(p.read, path)
+		p.Read(p.tree, &e)
+		synctest.Wait()
+		if !p.Settled() {
+			p.Error("the Detector is not at rest")
+		}
+	}
+}
+
+// Readers in order request few files. Others get nothing pushed.
+func TestPush(t *testing.T) {
+	flat := folder("d", 1000)
+	var folders []string
+	for i := range 100 {
+		folders = append(folders, folder(fmt.Sprintf("x/%02d", i), 9)...)
+	}
+	tests := []struct {
+		name   string
+		files  []string
+		read   func(t *fakeTree) []string
+		most   int // requests
+		pushed int // most files
+	}{
+		{"listing", flat, func(*fakeTree) []string { return flat }, 1000 / 16, 1000},
+		{"inode numbers", flat, func(t *fakeTree) []string { return t.numbered(flat...) }, 1000 / 16, 1000},
+		{"small directories", folders, func(*fakeTree) []string { return folders }, 100*3 + 5, 900},
+		{"random", flat, func(t *fakeTree) []string { return eachSecond(t.numbered(flat...)) }, 500, 0},
+		{"backwards", flat, func(*fakeTree) []string { return backwards(flat) }, 1000, 0},
+		{"each second", flat, func(*fakeTree) []string { return eachSecond(flat) }, 500, 0},
+		{"three files", flat[:3], func(*fakeTree) []string { return flat[:3] }, 3, 0},
+		{"two readers", flat, func(*fakeTree) []string { return interleave(flat[:500], flat[500:]) }, 1000 / 10, 1000},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tree := newTree(tt.files...)
+			withPages(t, tree, func(p *pageCache) {
+				p.Listed(tree, "d")
+				p.open(tt.read(tree)...)
+				if len(p.read) > tt.most || len(p.pushed) > tt.pushed {
+					t.Errorf("%d requests and %d pushes, want at most %d and %d", len(p.read), len(p.pushed), tt.most, tt.pushed)
+				}
+				if s := p.Stats(); s != (Stats{}) {
+					t.Errorf("%+v is announced", s)
+				}
+			})
+		})
+	}
+}
+
+// A window has 4 files at first and at most 128. It leaves two files to the reader, and one more behind
+// it. The window grows when that file is read.
+func TestPushWindows(t *testing.T) {
+	tree := newTree(folder("d", 600)...)
+	withPages(t, tree, func(p *pageCache) {
+		p.open(folder("d", 600)...)
+		want := []string{"000", "001", "002"}
+		for at, size := 3, 4; at < 600; size = min(2*size, 128) {
+			for _, i := range []int{at, at + 1, at + 2 + size} {
+				want = append(want, fmt.Sprintf("%03d", i))
+			}
+			at += 3 + size
+		}
+		if got := strings.ReplaceAll(strings.Join(p.read, " "), "d/", ""); !strings.HasPrefix(strings.Join(want, " "), got) {
+			t.Errorf("requests are %s, want %s", got, strings.Join(want, " "))
+		}
+	})
+}
+
+// Large files are left to the readahead of the kernel, and a window has at most 4 MiB.
+func TestPushSizes(t *testing.T) {
+	tree := newTree()
+	for i := range 300 {
+		tree.add(page.Entry{Path: fmt.Sprintf("d/%03d", i), Size: MaxPush - 1000 + int64(i/100)*1000})
+	}
+	withPages(t, tree, func(p *pageCache) {
+		p.open(folder("d", 300)...)
+		if last := p.pushed[len(p.pushed)-1]; last >= "d/200" {
+			t.Errorf("file %s is larger than MaxPush, and pushed", last)
+		}
+		run := 0
+		for _, path := range folder("d", 200) {
+			if run++; slices.Contains(p.read, path) {
+				run = 0
+			}
+			if int64(run)*MaxPush > maxPushBytes+MaxPush {
+				t.Fatalf("%d files before %s are pushed at once", run, path)
+			}
+		}
+	})
+}
+
+// A window closes when a pushed file is requested, when the order breaks, and with its tree.
+func TestPushCloses(t *testing.T) {
+	files := folder("d", 200)
+	tests := []struct {
+		name string
+		do   func(p *pageCache)
+	}{
+		{"pushed in vain", func(p *pageCache) { p.drop(); p.open(files[19]) }},
+		{"jumps", func(p *pageCache) { p.drop(); p.open(files[190], files[150], files[199], files[120]) }},
+		{"its tree", func(p *pageCache) { p.End(p.tree) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			withPages(t, newTree(files...), func(p *pageCache) {
+				p.open(files[:18]...)
+				if len(p.readers) != 1 || !p.cached[files[19]] {
+					t.Fatalf("%d windows, pushed are %q", len(p.readers), p.pushed)
+				}
+				tt.do(p)
+				if len(p.readers) != 0 {
+					t.Errorf("%d windows are left", len(p.readers))
+				}
+			})
+		})
+	}
+}
+
+// A reader that is faster than the pushes is left alone: no file is pushed that it reads.
+func TestPushBehindReader(t *testing.T) {
+	tree := newTree(folder("d", 100)...)
+	withPages(t, tree, func(p *pageCache) {
+		begun, finish := make(chan bool), make(chan bool)
+		p.Detector.push = func(ctx context.Context, t Tree, e *page.Entry) bool {
+			if len(p.pushed) == 0 {
+				begun <- true
+				<-finish
+			}
+			return p.push(ctx, t, e)
+		}
+		for _, path := range folder("d", 3) {
+			e := tree.byPath[path]
+			p.Read(tree, &e)
+		}
+		<-begun // of 005 to 008
+		for _, path := range []string{"d/003", "d/004", "d/005", "d/006"} {
+			e := tree.byPath[path]
+			p.Read(tree, &e)
+		}
+		finish <- true
+		synctest.Wait()
+		if slices.Contains(p.pushed, "d/006") || slices.Contains(p.pushed, "d/007") || slices.Contains(p.pushed, "d/008") {
+			t.Errorf("after a read of d/006 files %q are pushed", p.pushed)
+		}
+		if len(p.readers) != 1 {
+			t.Error("the window is closed, because a push was late")
+		}
+	})
+}
