@@ -22,6 +22,9 @@ type fileHandle struct {
 	id   codec.FileID
 	size int64
 
+	from  *version   // of entry
+	entry page.Entry // of the open
+
 	reader  rangeReader
 	backing backing    // the materialized file, for splicing; nil: none
 	inode   *openInode // nil: not counted
@@ -79,7 +82,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, status
 	}
 	f.sequences.Opened(from, &e)
-	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, claim: f.claim(from.vol, &e)}
+	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e, claim: f.claim(from.vol, &e)}
 	err := f.falseClaim(req, h)
 	if err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
@@ -224,6 +227,9 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 		return nil, status
 	}
 	f.counters.addBytes(h, int64(len(b)))
+	if off+int64(len(b)) == h.size {
+		f.sequences.Read(h.from, &h.entry)
+	}
 	return fuse.ReadResultVector([][]byte{b}), fuse.OK // two dimensions: go-fuse does not try to splice
 }
 

@@ -44,7 +44,7 @@ type filesystem struct {
 	shared     *openFiles // of a stateless mount; nil: the kernel opens and closes files
 
 	passthrough *passthrough
-	sequences   *sequence.Detector // nil: a local origin
+	sequences   *sequence.Detector // nil: a local origin without pushes
 	counters    counters
 	messages    *meter.Meter    // counts all messages before they arrive here
 	allStats    func(Stats) any // nil: see Options.Stats

@@ -234,3 +234,6 @@ type discardNotifier struct{}
 
 func (discardNotifier) EntryNotify(uint64, string) fuse.Status       { return fuse.OK }
 func (discardNotifier) InodeNotify(uint64, int64, int64) fuse.Status { return fuse.OK }
+func (discardNotifier) InodeNotifyStoreCache(uint64, int64, []byte) fuse.Status {
+	return fuse.OK
+}

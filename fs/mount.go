@@ -56,6 +56,10 @@ type Options struct {
 	// kernel reads a listing that it has cached without any message.
 	DirHandles bool
 
+	// Push stores small files in the page cache before they are read, if a program reads the files
+	// of a directory in order. It takes a local store that proves its files, and Linux 6.14.
+	Push bool
+
 	MaxBackground int           // concurrent readahead requests of the kernel; 0: 64
 	ReadLimit     time.Duration // limit of one read; 0: 60 s
 
@@ -69,7 +73,8 @@ type Options struct {
 	Debug  bool // log every FUSE message
 	Logger *slog.Logger
 
-	followPause time.Duration // replaces the constant in tests
+	followPause  time.Duration // replaces the constant in tests
+	requestLimit time.Duration // replaces the constant in tests
 }
 
 // maxFSName bounds FSName: all mount options together must fit into one page.
@@ -81,6 +86,7 @@ func (o Options) withDefaults() Options {
 	o.MaxBackground = cmp.Or(o.MaxBackground, 64)
 	o.ReadLimit = cmp.Or(o.ReadLimit, time.Minute)
 	o.followPause = cmp.Or(o.followPause, followPause)
+	o.requestLimit = cmp.Or(o.requestLimit, requestLimit)
 	if len(o.FSName) > maxFSName {
 		o.FSName = strings.ToValidUTF8(o.FSName[:maxFSName], "") + "…"
 	}
@@ -223,7 +229,7 @@ func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := fuse.NewServer(s.files.messages, fmt.Sprintf("/dev/fd/%d", device.FD), s.fuseOptions(o))
+	server, err := s.newServer(device, o)
 	if err != nil {
 		device.Close()
 		return nil, errors.Join(fmt.Errorf("mount at %s: %w", dir, err), device.Unmount(true))

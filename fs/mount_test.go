@@ -262,7 +262,7 @@ func TestK25_Xattrs(t *testing.T) {
 		{"dir/plain", "user.xet.verified", "chunk"},
 		{"tiny", "user.xet.verified", "chunk"},
 		{"tiny", "user.xet.hash", ""},
-		{".", "user.xet.stats", `{"Misses":7,"fuse":{"open":0,"passthrough":0,"read":0,"spliced":0,"bytes":0,"announced":0,"announced_opened":0}}`},
+		{".", "user.xet.stats", `{"Misses":7,"fuse":{"open":0,"passthrough":0,"read":0,"spliced":0,"bytes":0,"announced":0,"announced_opened":0,"pushed":0,"pushed_bytes":0}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" "+tt.attr, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A notifier invalidates what the kernel caches. The kernel may wait for a lock whose holder
+// A notifier invalidates or stores what the kernel caches. The kernel may wait for a lock whose holder
 // waits for a reply. So no caller may hold a lock, and no message handler may call a notifier, except
 // for the pages of a directory (see ending).
 type notifier interface {
@@ -20,6 +20,9 @@ type notifier interface {
 	// InodeNotify invalidates attributes. With offset 0 it also invalidates pages or the
 	// listing.
 	InodeNotify(ino uint64, off, length int64) fuse.Status
+
+	// InodeNotifyStoreCache stores pages.
+	InodeNotifyStoreCache(ino uint64, off int64, data []byte) fuse.Status
 }
 
 // A cancelableNotifier returns ECANCELED once its context has ended.

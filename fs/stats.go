@@ -19,7 +19,7 @@ type Stats struct {
 	Operations map[string]meter.Stats `json:"operations"` // by name, those with messages
 
 	PlainBytes       int64 `json:"-"` // of plain files on disk, in replies to READ
-	InlineBytes      int64 `json:"-"` // of files inside index pages, in replies to READ
+	InlineBytes      int64 `json:"-"` // of files inside index pages, in replies to READ and pushed
 	PassthroughBytes int64 `json:"-"` // sizes of the files that the kernel reads directly, counted at each open
 
 	Corrupt int64     `json:"-"`      // errors of programs because of corrupt content
@@ -38,6 +38,9 @@ type FileStats struct {
 
 	Announced       int64 `json:"announced"`        // files that were expected to be opened next
 	AnnouncedOpened int64 `json:"announced_opened"` // those that were opened
+
+	Pushed      int64 `json:"pushed"`       // files whose content was sent to the page cache before a read
+	PushedBytes int64 `json:"pushed_bytes"` // of those
 }
 
 // Shown is a version that a mount shows.
@@ -56,6 +59,7 @@ type counters struct {
 	opens, passed, passedBytes     atomic.Int64
 	reads, spliced                 atomic.Int64
 	bytes, plainBytes, inlineBytes atomic.Int64
+	pushed, pushedBytes            atomic.Int64
 }
 
 // addBytes counts the bytes of a reply to READ that is not spliced.
@@ -70,7 +74,7 @@ func (c *counters) addBytes(h *fileHandle, n int64) {
 }
 
 func (c *counters) files(s sequence.Stats) FileStats {
-	return FileStats{c.opens.Load(), c.passed.Load(), c.reads.Load(), c.spliced.Load(), c.bytes.Load(), s.Announced, s.Opened}
+	return FileStats{c.opens.Load(), c.passed.Load(), c.reads.Load(), c.spliced.Load(), c.bytes.Load(), s.Announced, s.Opened, c.pushed.Load(), c.pushedBytes.Load()}
 }
 
 // Stats returns the value of user.xet.stats, a JSON object.

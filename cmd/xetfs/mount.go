@@ -175,6 +175,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			GID:        o.gid.pointer(),
 			DirHandles: o.open.value == openHandles,
 			Stateless:  o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
+			Push:       o.push.value,
 			Debug:      o.debugFuse,
 			NoExec:     o.noExec,
 			Stats:      o.collector(src, mountpoint),

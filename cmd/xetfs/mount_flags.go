@@ -41,6 +41,7 @@ type mountOptions struct {
 	nonempty   bool
 	noExec     bool
 	open       enumFlag[openMode]
+	push       enumFlag[bool]
 	debugFuse  bool
 	pprof      string
 	status     string // address of the status page; "": none
@@ -72,6 +73,8 @@ func (o *mountOptions) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.nonempty, "nonempty", false, "mount over a folder that is not empty")
 	o.open = newEnum("HOW", choice[openMode]{"auto", openAuto}, choice[openMode]{"stateless", openStateless}, choice[openMode]{"handles", openHandles})
 	o.open.add(cmd, "open", "opens: auto, stateless, handles")
+	o.push = newEnum("WHEN", choice[bool]{"on", true}, choice[bool]{"off", false})
+	o.push.add(cmd, "push", "send small files early: on, off")
 	f.BoolVar(&o.debugFuse, "debug-fuse", false, "log every FUSE message")
 	f.StringVar(&o.pprof, "pprof", "", "serve Go profiles on this loopback `ADDRESS`")
 	o.log.addFlags(cmd)
@@ -183,7 +186,7 @@ type logOptions struct {
 
 func (o *logOptions) addFlags(cmd *cobra.Command) {
 	o.level = newOptional("LEVEL", "info", parseLevel)
-	cmd.Flags().Var(&o.level, "log-level", "least level: debug, info, warn, error")
+	cmd.Flags().Var(&o.level, "log-level", "least: debug, info, warn, error")
 	fixedValues(cmd, "log-level", "debug", "info", "warn", "error")
 	o.asJSON = newEnum("FORMAT", choice[bool]{"text", false}, choice[bool]{"json", true})
 	o.asJSON.add(cmd, "log-format", "lines of text, or of json")

@@ -48,7 +48,7 @@ func figures(t *testing.T, address string) (s status.Stats) {
 // The figures of a page are those of the reads of this test, and the page ends with the mount.
 func TestStatusPage(t *testing.T) {
 	dir := t.TempDir()
-	cmd, ended := startMount(t, nil, dir, "--status", "127.0.0.1:0")
+	cmd, ended := startMount(t, nil, dir, "--status", "127.0.0.1:0", "--push=off") // pushes are no replies
 	address := pageAddress(t, cmd)
 	before := figures(t, address)
 	want := int64(0)
