@@ -236,6 +236,7 @@ func (d *Detector) continueLocked(t Tree, path string) bool {
 			if r.miss() {
 				d.removeLocked(r)
 			}
+		case d.push != nil && !r.isFollowed(): // the program reads only the first file of each directory
 		case r == latest && r.crossed == "" && r.crossings < maxCrossings:
 			r.crossed = path
 			r.signal()
@@ -348,7 +349,8 @@ func (d *Detector) closeIdle(r *reader) {
 }
 
 // cross continues the walk in the directory of r.crossed, if that file is the next of a
-// depth-first walk.
+// depth-first walk. A reader reads pushed files without a message, so the place of the reader is not
+// known. A window of pushes continues if the file is the first one of its directory.
 func (d *Detector) cross(ctx context.Context, r *reader) {
 	d.mu.Lock()
 	from, to := r.last, r.crossed
@@ -357,9 +359,9 @@ func (d *Detector) cross(ctx context.Context, r *reader) {
 		return
 	}
 	w := *r.walk
-	w.deep = true
-	if d.push == nil {
-		w.path = from // a reader reads pushed files without a message
+	w.path, w.deep = from, true
+	if d.push != nil {
+		w.path, w.deep = beginning(to), false
 	}
 	ok := w.follows(ctx, to)
 	d.mu.Lock()

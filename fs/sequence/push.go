@@ -27,6 +27,12 @@ func (d *Detector) newWindow() window {
 	return newWindow(maxPushWindow, pushLead+1)
 }
 
+// beginning returns the place before the first file of the directory of a path.
+func beginning(path string) string {
+	dir, _ := split(path)
+	return join(dir, "")
+}
+
 // pushable returns the first files that a window of pushes may have.
 func pushable(files []page.Entry) []page.Entry {
 	bytes := int64(0)

@@ -83,6 +83,12 @@ func TestPush(t *testing.T) {
 		{"random", flat, func(t *fakeTree) []string { return eachSecond(t.numbered(flat...)) }, 500, 0},
 		{"backwards", flat, func(*fakeTree) []string { return backwards(flat) }, 1000, 0},
 		{"each second", flat, func(*fakeTree) []string { return eachSecond(flat) }, 500, 0},
+		{"first files", folders, func(*fakeTree) (some []string) {
+			for i := 0; i < len(folders); i += 9 {
+				some = append(some, folders[i])
+			}
+			return append(folders[:5:5], some[1:]...)
+		}, 104, 10},
 		{"three files", flat[:3], func(*fakeTree) []string { return flat[:3] }, 3, 0},
 		{"two readers", flat, func(*fakeTree) []string { return interleave(flat[:500], flat[500:]) }, 1000 / 10, 1000},
 	}

@@ -17,6 +17,7 @@ type window struct {
 	ahead  map[string]aheadFile // by path
 	next   int                  // position of the next file to announce
 	opened int                  // position behind the last opened file
+	start  int                  // position of the last restart
 	misses int                  // consecutive opens outside the window
 	wasted bool                 // a pushed file was opened
 }
@@ -74,4 +75,7 @@ func (w *window) add(paths ...string) {
 }
 
 // restart continues the sequence at another place.
-func (w *window) restart() { w.opened, w.misses = w.next, 0 }
+func (w *window) restart() { w.opened, w.start, w.misses = w.next, w.next, 0 }
+
+// isFollowed reports whether files of the window were opened since the last restart, if it has any.
+func (w *window) isFollowed() bool { return w.opened > w.start || w.next == w.start }
