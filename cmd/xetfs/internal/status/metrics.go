@@ -32,6 +32,18 @@ var metricTable = []metric{
 				report(float64(s.Files.Bytes))
 			}
 		}},
+	{"xetfs_pushed_files_total", "Small files sent to the page cache before a read.", false, nil,
+		func(s *Stats, report func(float64, ...string)) {
+			if s.Server == nil {
+				report(float64(s.Files.Pushed))
+			}
+		}},
+	{"xetfs_pushed_bytes_total", "Bytes of those files.", false, nil,
+		func(s *Stats, report func(float64, ...string)) {
+			if s.Server == nil {
+				report(float64(s.Files.PushedBytes))
+			}
+		}},
 	{"xetfs_source_bytes_total", "Bytes of files by source. Reads of xetfs itself count, too.", false, []string{"source"},
 		func(s *Stats, report func(float64, ...string)) {
 			report(float64(s.Bytes.Memory), "memory")

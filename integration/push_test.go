@@ -1,0 +1,116 @@
+package integration
+
+import (
+	"bytes"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/integration/internal/harness"
+)
+
+// Readers in order, in random order, of mappings and without cached pages see the bytes of the source,
+// beside each other.
+func TestPushBytes(t *testing.T) {
+	harness.NeedFuse(t)
+	t.Parallel()
+	c := newSmallFileTree(t, 1000)
+	m := harness.MountSource(t, c.stores["catalog"])
+	var readers sync.WaitGroup
+	for i, sortDir := range []func([]fs.DirEntry){nil, byInode} {
+		paths := pathsBelow(t, m.Path("tree"), sortDir)
+		readers.Go(func() {
+			for range 5 {
+				readInOrder(t, m, c.folder, paths)
+				dropPages(t, paths)
+			}
+		})
+		dice := rand.New(rand.NewPCG(uint64(i), 1))
+		readers.Go(func() {
+			for range 2 * len(paths) {
+				comparePart(t, m, c.folder, paths[dice.IntN(len(paths))], dice)
+			}
+		})
+	}
+	readers.Wait()
+	m.Quiet()
+}
+
+// dropPages drops the cached pages of files.
+func dropPages(t *testing.T, paths []string) {
+	t.Helper()
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+			t.Error(err)
+		}
+		f.Close()
+	}
+}
+
+// comparePart compares a mapping or a random part of a file with the source.
+func comparePart(t *testing.T, m *harness.Mount, folder, path string, dice *rand.Rand) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(folder, strings.TrimPrefix(path, m.Path("tree"))))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	if dice.IntN(2) == 0 {
+		got, err := unix.Mmap(int(f.Fd()), 0, len(want), unix.PROT_READ, unix.MAP_SHARED)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the mapping of %s differs: %v", path, err)
+		}
+		unix.Munmap(got) //nolint:errcheck // it was mapped
+		return
+	}
+	off := dice.IntN(len(want))
+	got := make([]byte, 1+dice.IntN(len(want)-off))
+	if n, err := f.ReadAt(got, int64(off)); n < len(got) || !bytes.Equal(got, want[off:off+n]) {
+		t.Errorf("%s has other bytes at %d: %v", path, off, err)
+	}
+}
+
+// A mount that is killed during pushes ends, and so does its reader. If a push waits for the reader,
+// the kernel ends both after ten minutes.
+func TestPushKilled(t *testing.T) {
+	harness.NeedFuse(t)
+	t.Parallel()
+	c := newSmallFileTree(t, 2000)
+	for i := range 10 {
+		m := harness.MountSource(t, c.stores["catalog"])
+		m.Ended = true
+		reader := exec.Command("cp", "-r", m.Path("tree"), t.TempDir())
+		if i%2 == 0 {
+			reader = exec.Command("grep", "-r", "--binary-files=text", "no such text", m.Path("tree"))
+		}
+		if err := reader.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+		m.Signal(syscall.SIGKILL)
+		if _, ok := m.Wait(12 * time.Minute); !ok {
+			t.Fatal("the killed mount does not end")
+		}
+		reader.Wait() //nolint:errcheck // it ends, with any status
+	}
+}
