@@ -25,7 +25,7 @@ var semanticsTests = map[string][]string{
 	"O_DIRECT":                          {"TestK24_Reads/O_DIRECT", "TestK24_DirectReads"},
 	"sendfile, splice, copy_file_range": {"TestK24_Reads/splice", "TestK24_Reads/copy_file_range", "TestK23_ReadOnly/copy into"},
 	"io_uring":                          {"TestK24_Reads/io_uring"},
-	"readahead, posix_fadvise":          {"TestK24_Reads/readahead", "TestK24_Reads/fadvise"},
+	"readahead, posix_fadvise":          {"TestK24_Reads/readahead", "TestK24_Reads/fadvise", "TestPush", "TestPushBytes", "TestPushLimit"},
 	"lseek":                             {"TestK25_Oddities/hole at the end", "TestK25_Calls/data at the end"},
 	"mmap":                              {"TestK20_Mapping", "TestK23_ReadOnly/write to a mapping"},
 	"execve":                            {"TestK21_Execution"},
