@@ -3,10 +3,14 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,8 +24,16 @@ type tree struct {
 	sums  map[string]uint32 // CRC-32C of each
 }
 
-// benchTree packs a source tree with tar, row P7: every folder listed, every file opened,
-// read and closed.
+// walks are programs that read all files of a tree in the order of its listings. COPY is a folder in
+// memory.
+var walks = map[string]string{
+	"tar":     "tar --create . | cat >/dev/null",
+	"grep -r": "! grep --recursive --fixed-strings 'a text that no file has' .",
+	"cp -r":   "cp --recursive . COPY; rm --recursive COPY",
+}
+
+// benchTree reads a source tree with tar, grep and cp, row P7: every folder listed, every file
+// opened, read and closed.
 func benchTree(t *testing.T, r *results) {
 	dir := t.TempDir()
 	plain, storeDir := filepath.Join(dir, "plain"), filepath.Join(dir, "store")
@@ -45,7 +57,8 @@ func benchTree(t *testing.T, r *results) {
 		for _, s := range all {
 			tr.round(t, r, s, round)
 		}
-		tr.measure(t, r, all[0], round, ", --open=handles", "--open=handles")
+		tr.measure(t, r, all[0], round, "tar", ", --open=handles", "--open=handles")
+		tr.measure(t, r, all[0], round, "tar", ", --push=off", "--push=off")
 	}
 }
 
@@ -66,18 +79,43 @@ func (tr *tree) round(t *testing.T, r *results, s system, round int) {
 		}
 	})
 	m.unmount()
-	tr.measure(t, r, s, round, "")
+	for _, walk := range slices.Sorted(maps.Keys(walks)) {
+		tr.measure(t, r, s, round, walk, "")
+	}
 }
 
-func (tr *tree) measure(t *testing.T, r *results, s system, round int, how string, flags ...string) {
+// measure walks through a fresh mount twice, first without cached pages.
+func (tr *tree) measure(t *testing.T, r *results, s system, round int, walk, how string, flags ...string) {
 	t.Helper()
+	command := strings.ReplaceAll(walks[walk], "COPY", filepath.Join("/dev/shm", fmt.Sprint("xetfs-bench-", os.Getpid())))
 	m := s.mount(t, flags...)
 	defer m.unmount()
-	for _, what := range []string{"source tree, cold, tar", "source tree, warm, tar"} {
+	for _, what := range []string{"source tree, cold, ", "source tree, warm, "} {
+		var messages *messageCounter
+		if s.name == ours {
+			messages = countMessages(t, m.path)
+		}
 		start := time.Now()
-		harness.Run(t, m.path, "bash", "-euc", "tar --create . | cat >/dev/null")
-		r.add(figure{"P7", what + how, "s", s.name, round, time.Since(start).Seconds()})
+		harness.Run(t, m.path, "bash", "-euc", command)
+		took := time.Since(start)
+		r.add(figure{"P7", what + walk + how, "s", s.name, round, took.Seconds()})
+		if messages != nil {
+			reads, others := messages.end(t)
+			r.add(figure{"P7", what + walk + how + ": READ", "messages a file", s.name, round, float64(reads) / float64(len(tr.names))})
+			r.add(figure{"P7", what + walk + how + ": others", "messages a folder", s.name, round, float64(others) / float64(tr.folders())})
+		}
 	}
+}
+
+// folders returns the number of folders.
+func (tr *tree) folders() int {
+	all := map[string]bool{}
+	for _, name := range tr.names {
+		for dir := filepath.Dir(name); !all[dir]; dir = filepath.Dir(dir) {
+			all[dir] = true
+		}
+	}
+	return len(all)
 }
 
 // each reads all files.
