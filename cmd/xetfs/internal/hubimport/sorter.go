@@ -15,11 +15,15 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
-// runBytes bounds the records in memory. More of them are sorted in runs on disk.
-const runBytes = 24 << 20
+// Bounds of the memory of a sorter in bytes.
+const (
+	runBytes    = 12 << 20 // of the records in memory; more of them are sorted in runs on disk
+	recordBytes = 320      // of a record without its texts
 
-// recordBytes is the memory of a record without its texts.
-const recordBytes = 320
+	mergeBytes    = 12 << 20 // of the buffers of all runs
+	maxMergeBytes = 256 << 10
+	minMergeBytes = 16 << 10
+)
 
 // A record is an entry with the key that it is sorted by.
 type record struct {
@@ -65,7 +69,7 @@ func (s *sorter) spill() error {
 	}
 	s.runs = append(s.runs, f)
 	slices.SortStableFunc(s.records, compareRecords)
-	w := bufio.NewWriterSize(f, 1<<20)
+	w := bufio.NewWriterSize(f, maxMergeBytes)
 	enc := gob.NewEncoder(w)
 	err = os.Remove(f.Name())
 	for i := 0; err == nil && i < len(s.records); i++ {
@@ -74,6 +78,7 @@ func (s *sorter) spill() error {
 	if err = errors.Join(err, w.Flush()); err != nil {
 		return fmt.Errorf("sorting the listing: %w", err)
 	}
+	clear(s.records) // or the texts would stay in memory
 	s.records, s.bytes = s.records[:0], 0
 	return nil
 }
@@ -90,8 +95,9 @@ func (s *sorter) sorted() iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		slices.SortStableFunc(s.records, compareRecords)
 		m := merger{&run{records: s.records}}
+		buffer := max(minMergeBytes, min(maxMergeBytes, mergeBytes/max(1, len(s.runs))))
 		for _, f := range s.runs {
-			m = append(m, &run{file: f})
+			m = append(m, &run{file: f, buffer: buffer})
 		}
 		for i := len(m) - 1; i >= 0; i-- {
 			if err := m[i].next(); err != nil {
@@ -124,6 +130,7 @@ func (s *sorter) sorted() iter.Seq2[record, error] {
 type run struct {
 	records []record
 	file    *os.File // nil: in memory
+	buffer  int      // bytes that are read from file at once
 	dec     *gob.Decoder
 	current record
 }
@@ -141,7 +148,7 @@ func (r *run) next() error {
 		if _, err := r.file.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		r.dec = gob.NewDecoder(bufio.NewReaderSize(r.file, 256<<10))
+		r.dec = gob.NewDecoder(bufio.NewReaderSize(r.file, r.buffer))
 	}
 	r.current = record{}
 	return r.dec.Decode(&r.current)
