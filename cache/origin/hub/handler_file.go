@@ -82,8 +82,7 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 			return err
 		}
 		defer opened.Close()
-		reader = &fileReader{ctx: r.Context(), file: opened, size: f.Size, header: w.Header()}
-		defer reader.free()
+		reader = &fileReader{ctx: r.Context(), file: opened, size: f.Size}
 		content = reader
 	}
 	if f.Size == 0 && r.Header.Get("Range") != "" { // clients in JavaScript read the size here
@@ -116,6 +115,13 @@ func (l *lateWriter) WriteHeader(status int) { l.status = status }
 func (l *lateWriter) Write(p []byte) (int, error) {
 	l.flush()
 	return l.ResponseWriter.Write(p)
+}
+
+// ReadFrom implements io.ReaderFrom. http.ServeContent has smaller buffers.
+func (l *lateWriter) ReadFrom(r io.Reader) (int64, error) {
+	buf := pieces.Get().(*[pieceSize]byte) //nolint:forcetypeassert // nothing else is in the pool
+	defer pieces.Put(buf)
+	return io.CopyBuffer(struct{ io.Writer }{l}, r, buf[:])
 }
 
 // flush sends the status.

@@ -112,6 +112,7 @@ type fakeContent struct {
 	err         error // of reads from failAt on
 	failAt      int64
 	open        int // files that are open
+	reads       int
 	longestRead int
 }
 
@@ -130,6 +131,7 @@ type fakeReader struct {
 }
 
 func (r *fakeReader) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	r.c.reads++
 	r.c.longestRead = max(r.c.longestRead, len(p))
 	if r.c.err != nil && off+int64(len(p)) > r.c.failAt {
 		return 0, r.c.err

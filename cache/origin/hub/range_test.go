@@ -52,6 +52,15 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// An answer has few reads, because each one costs a lookup of its chunks.
+func TestReadsOfAnAnswer(t *testing.T) {
+	f := newFixture(t)
+	f.do("GET", "/owner/name/resolve/main/large.bin", "", "")
+	if want := (len(f.large) + pieceSize - 1) / pieceSize; f.content.reads != want {
+		t.Errorf("%d reads of %d bytes, want %d", f.content.reads, len(f.large), want)
+	}
+}
+
 // Several ranges are one multipart answer. A request for more than the file has one part.
 func TestMultiRange(t *testing.T) {
 	f := newFixture(t)
