@@ -65,9 +65,13 @@ const (
 
 // A piece is bytes from the server that arrive later.
 type piece struct {
-	at time.Time
-	b  []byte
+	at  time.Time
+	b   []byte
+	buf *[pieceSize]byte // of b
 }
+
+// buffers are those of pieces. The links of a benchmark share the processors with what it measures.
+var buffers = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
 // Options tune a Link.
 type Options struct {
@@ -254,10 +258,10 @@ func (c *conn) passRequests() {
 func (c *conn) readAnswers(pieces chan<- piece) {
 	defer close(pieces)
 	for {
-		b := make([]byte, pieceSize)
-		n, err := c.server.Read(b)
+		buf := buffers.Get().(*[pieceSize]byte) //nolint:forcetypeassert // nothing else is in the pool
+		n, err := c.server.Read(buf[:])
 		if n > 0 {
-			pieces <- piece{time.Now().Add(c.l.delay), b[:n]}
+			pieces <- piece{time.Now().Add(c.l.delay), buf[:n], buf}
 		}
 		if err != nil {
 			return
@@ -273,9 +277,18 @@ func (c *conn) passAnswers(pieces <-chan piece) {
 		if !c.isSilent() {
 			c.passAnswer(p.b)
 		}
+		buffers.Put(p.buf)
 	}
 	if !c.isSilent() {
 		c.client.Close()
+	}
+}
+
+// flip changes one byte of every n, by their offset in the connection.
+func (c *conn) flip(b []byte, n int64) {
+	first := ((n/2-c.passed)%n + n) % n
+	for i := first; i < int64(len(b)); i += n {
+		b[i] ^= 1
 	}
 }
 
@@ -290,10 +303,8 @@ func (c *conn) passAnswer(b []byte) {
 	if ends {
 		b = b[:max(0, last-c.passed)]
 	}
-	for i := range b {
-		if f.Flip > 0 && (c.passed+int64(i))%f.Flip == f.Flip/2 {
-			b[i] ^= 1
-		}
+	if f.Flip > 0 {
+		c.flip(b, f.Flip)
 	}
 	n, _ := c.client.Write(b)
 	c.passed += int64(n)
