@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
@@ -82,7 +84,7 @@ func (b *hubBench) many(t *testing.T, system string, remote *harness.RemoteServe
 	address, link := server.connect(t, gigabit)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := make(chan error, manyClients)
+	first, ended := link.Bytes(), make(chan error, manyClients)
 	for i := range manyClients {
 		cmd := client(ctx, address, i)
 		go func() {
@@ -91,7 +93,7 @@ func (b *hubBench) many(t *testing.T, system string, remote *harness.RemoteServe
 		}()
 	}
 	time.Sleep(*clientsTime / 10) // all have begun
-	before, cpu, start := link.Bytes(), server.CPU(), time.Now()
+	before, cpu, own, start := link.Bytes(), server.CPU(), usageOf(t, unix.RUSAGE_SELF), time.Now()
 	select {
 	case err := <-ended:
 		t.Fatalf("a client of %s ended: %v", system, err)
@@ -103,10 +105,13 @@ func (b *hubBench) many(t *testing.T, system string, remote *harness.RemoteServe
 	bytes := float64(link.Bytes() - before)
 	add("", "MB/s", bytes/time.Since(start).Seconds()/1e6)
 	add(": CPU of the server", "s/GB", (server.CPU()-cpu)/(bytes/1e9))
+	add(": CPU of the link", "s/GB", (usageOf(t, unix.RUSAGE_SELF)-own)/(bytes/1e9))
+	children := usageOf(t, unix.RUSAGE_CHILDREN)
 	cancel()
 	for range manyClients {
 		<-ended
 	}
+	add(": CPU of the clients, with their start", "s/GB", (usageOf(t, unix.RUSAGE_CHILDREN)-children)/(float64(link.Bytes()-first)/1e9))
 	add(": peak memory of the server", "MiB", float64(harness.Status(t, server.Cmd.Process.Pid, "VmHWM"))/(1<<20))
 	harness.WaitUntil(t, "only the listener is open", func() bool { return sockets(t, server.Cmd.Process.Pid) == 1 })
 	server.Stop()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
@@ -105,9 +107,11 @@ func (m *hubModel) mounted(t *testing.T, l slowLink, c hubClient, round int) {
 		start, requests := time.Now(), link.Requests()
 		mount := c.mount(t, address, "bench/model", caches)
 		mounting := time.Since(start).Seconds()
-		var took float64
-		runHub(t, m.python, loadHub, address, []string{mount.path}, &took)
+		took, python, others := m.load(t, address, mount.path)
 		m.note(l.name+", "+how, c.name, round, mounting+took)
+		m.note(l.name+", "+how+": CPU of the client", c.name, round, mount.cpu())
+		m.note(l.name+", "+how+": CPU of Python", c.name, round, python)
+		m.note(l.name+", "+how+": CPU of the server and the link", c.name, round, others)
 		m.add("P14", "model, "+l.name+", "+how, "requests", c.name, round, float64(link.Requests()-requests))
 		mount.unmount()
 	}
@@ -117,17 +121,36 @@ func (m *hubModel) mounted(t *testing.T, l slowLink, c hubClient, round int) {
 func (m *hubModel) snapshot(t *testing.T, l slowLink, round int) {
 	t.Helper()
 	address, _ := m.server.connect(t, l)
-	var took float64
-	runHub(t, m.python, loadHub, address, []string{"bench/model"}, &took)
+	took, python, others := m.load(t, address, "bench/model")
 	m.note(l.name+", cold", hfDownload, round, took)
+	m.note(l.name+", cold: CPU of Python", hfDownload, round, python)
+	m.note(l.name+", cold: CPU of the server and the link", hfDownload, round, others)
+}
+
+// load loads the model from a folder or repository. python is the CPU time of the program that
+// loads, and others that of the server and of this process, which is the link.
+func (m *hubModel) load(t *testing.T, address, from string) (took, python, others float64) {
+	t.Helper()
+	children, own := usageOf(t, unix.RUSAGE_CHILDREN), usageOf(t, unix.RUSAGE_SELF)+m.server.CPU()
+	runHub(t, m.python, loadHub, address, []string{from}, &took)
+	return took, usageOf(t, unix.RUSAGE_CHILDREN) - children, usageOf(t, unix.RUSAGE_SELF) + m.server.CPU() - own
+}
+
+// usageOf returns the CPU time in seconds of this process or of its children that have ended.
+func usageOf(t *testing.T, of int) float64 {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(of, &u); err != nil {
+		t.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
 // local loads the model from a local folder.
 func (m *hubModel) local(t *testing.T, round int) {
 	t.Helper()
 	dropBelow(t, m.plain)
-	var took float64
-	runHub(t, m.python, loadHub, m.server.Address(), []string{m.plain}, &took)
+	took, _, _ := m.load(t, m.server.Address(), m.plain)
 	for _, l := range []slowLink{gigabit, farLink} {
 		m.note(l.name+", warm", ext4, round, took)
 	}
