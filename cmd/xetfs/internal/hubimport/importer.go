@@ -29,7 +29,7 @@ type Options struct {
 	Folder  string // of all private catalogs
 	Offline bool   // send no request
 
-	// Wait is how long Start waits for a listing; 0: 0.5 s.
+	// Wait is how long Start waits for a listing; 0: 0.2 s.
 	Wait time.Duration
 
 	// Versions is the number of versions from which on a start makes a new catalog; 0: 1,000.

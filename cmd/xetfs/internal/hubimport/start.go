@@ -11,8 +11,9 @@ import (
 	"github.com/xetfs/xetfs/fs/catalog"
 )
 
-// importWait is the default of Options.Wait. Most listings are complete then.
-const importWait = 500 * time.Millisecond
+// importWait is the default of Options.Wait. A listing of a few pages is complete then. During the
+// import of a longer one, folders are listed in about one round trip each.
+const importWait = 200 * time.Millisecond
 
 // Pauses between tries of an import. They double from the first to the last.
 const (
