@@ -96,6 +96,11 @@ func (m *hubModel) note(what, system string, round int, seconds float64) {
 	m.add("P14", "model, "+what, "s", system, round, seconds)
 }
 
+// noteCPU has a unit of its own, since the targets of the model are times.
+func (m *hubModel) noteCPU(what, system string, round int, seconds float64) {
+	m.add("P14", "model, "+what, "s of CPU", system, round, seconds)
+}
+
 // mounted loads the model from a mount. Its time includes that of mounting. Warm means mounted
 // again, without the page cache.
 func (m *hubModel) mounted(t *testing.T, l slowLink, c hubClient, round int) {
@@ -109,9 +114,9 @@ func (m *hubModel) mounted(t *testing.T, l slowLink, c hubClient, round int) {
 		mounting := time.Since(start).Seconds()
 		took, python, others := m.load(t, address, mount.path)
 		m.note(l.name+", "+how, c.name, round, mounting+took)
-		m.note(l.name+", "+how+": CPU of the client", c.name, round, mount.cpu())
-		m.note(l.name+", "+how+": CPU of Python", c.name, round, python)
-		m.note(l.name+", "+how+": CPU of the server and the link", c.name, round, others)
+		m.noteCPU(l.name+", "+how+": the client", c.name, round, mount.cpu())
+		m.noteCPU(l.name+", "+how+": Python", c.name, round, python)
+		m.noteCPU(l.name+", "+how+": the server and the link", c.name, round, others)
 		m.add("P14", "model, "+l.name+", "+how, "requests", c.name, round, float64(link.Requests()-requests))
 		mount.unmount()
 	}
@@ -123,8 +128,8 @@ func (m *hubModel) snapshot(t *testing.T, l slowLink, round int) {
 	address, _ := m.server.connect(t, l)
 	took, python, others := m.load(t, address, "bench/model")
 	m.note(l.name+", cold", hfDownload, round, took)
-	m.note(l.name+", cold: CPU of Python", hfDownload, round, python)
-	m.note(l.name+", cold: CPU of the server and the link", hfDownload, round, others)
+	m.noteCPU(l.name+", cold: Python", hfDownload, round, python)
+	m.noteCPU(l.name+", cold: the server and the link", hfDownload, round, others)
 }
 
 // load loads the model from a folder or repository. python is the CPU time of the program that
