@@ -47,10 +47,9 @@ type WriteStore interface {
 	Sync(ctx context.Context) error
 }
 
-// A DataLister is a Store that can list shards or xorbs faster than List.
+// A DataLister is a Store that may keep what it lists for a later use.
 type DataLister interface {
-	// ListData is List for the whole of names.ShardPrefix or names.XorbPrefix. The size and the
-	// time of an object may be those of an earlier listing with the same name.
+	// ListData is List for the whole of names.ShardPrefix or names.XorbPrefix.
 	ListData(ctx context.Context, prefix string) iter.Seq2[Item, error]
 }
 

@@ -44,7 +44,10 @@ func (b *Builder) Add(o Object) {
 	b.noteXorbs(from)
 }
 
-// AddLines adds objects of another listing: the result of Listing.Lines.
+// Lines returns the encoding of the objects that were added.
+func (b *Builder) Lines() []byte { return b.lines }
+
+// AddLines adds objects of another Builder, the result of its Lines.
 func (b *Builder) AddLines(lines []byte) {
 	from := len(b.lines)
 	b.lines = append(b.lines, lines...)
@@ -59,9 +62,6 @@ func (b *Builder) noteXorbs(from int) {
 		b.xorbs[1] = len(b.lines)
 	}
 }
-
-// Grow makes room for a listing of n bytes.
-func (b *Builder) Grow(n int) { b.lines = slices.Grow(b.lines, n) }
 
 // Encode returns the bytes of the listing. Each key begins with one of the prefixes. Xorbs and
 // their prefix are left out if the listing would exceed MaxSize, because no reader of files lists

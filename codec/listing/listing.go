@@ -49,18 +49,23 @@ func Decode(b []byte) (*Listing, error) {
 	return l, nil
 }
 
-// DecodeOwn is Decode for a listing that this program encoded: its checksum is the given one. Its
-// lines are not checked again.
-func DecodeOwn(b []byte, sum string) (*Listing, error) {
-	if len(b) < sumLine || string(b[len(b)-sumLine:len(b)-1]) != sum {
-		return nil, corrupt(len(b), "its checksum is not %s", sum)
+// DecodePaths returns the objects of an encoded listing whose path is not their key. Errors are those of
+// Decode, but it does not check the lines of a listing without paths.
+func DecodePaths(b []byte) (all []Object, err error) {
+	l, off, err := decode(b)
+	if err != nil || bytes.Count(l.lines, []byte{' '}) == 2*bytes.Count(l.lines, []byte{'\n'}) {
+		return nil, err
 	}
-	l, _, err := decode(b)
-	return l, err
+	if err := check(l.lines, off); err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(l.lines) {
+		if o, _ := parseObject(string(line[:len(line)-1])); o.Path != "" {
+			all = append(all, o)
+		}
+	}
+	return all, nil
 }
-
-// Checksum returns the last line of an encoded listing, which has the form of DecodeOwn.
-func Checksum(b []byte) string { return string(b[len(b)-sumLine : len(b)-1]) }
 
 // sumLine is the length of the last line in bytes.
 const sumLine = 2*len(page.Hash{}) + 1
@@ -154,20 +159,6 @@ func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] 
 			}
 		}
 	}
-}
-
-// Lines returns the encoded lines of the objects whose keys start with prefix, for
-// Builder.AddLines. False: the prefix is not listed.
-func (l *Listing) Lines(prefix string) (lines []byte, listed bool) {
-	if !l.covers(prefix) {
-		return nil, false
-	}
-	return l.lines[l.search(prefix):l.search(prefix+"\xff")], true
-}
-
-// HasPaths reports whether an object has a path that is not its key.
-func (l *Listing) HasPaths() bool {
-	return bytes.Count(l.lines, []byte{' '}) != 2*bytes.Count(l.lines, []byte{'\n'})
 }
 
 // covers reports whether every object that begins with prefix is listed.

@@ -2,7 +2,6 @@ package listing
 
 import (
 	"io/fs"
-	"iter"
 	"math"
 	"net/url"
 	"strconv"
@@ -70,18 +69,6 @@ func parseObject(line string) (o Object, reason string) {
 		}
 	}
 	return o, ""
-}
-
-// Objects yields the objects in lines of a listing, as Listing.Lines returns them.
-func Objects(lines []byte) iter.Seq[Object] {
-	return func(yield func(Object) bool) {
-		for line := range strings.Lines(string(lines)) {
-			o, _ := parseObject(line[:len(line)-1])
-			if !yield(o) {
-				return
-			}
-		}
-	}
 }
 
 // parseNumber reads a number, which has one spelling.

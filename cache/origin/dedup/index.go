@@ -92,7 +92,6 @@ type xorbRef struct {
 	off    int64
 	shard  uint32 // index into shards, or ownFooter
 	chunks uint32
-	packed uint32 // bytes of the chunks as a shard lists them; 0: unknown
 	stride uint32
 	listed checkState
 	sound  checkState // with Verify: whether all of the xorb is its own
@@ -256,30 +255,13 @@ func (k *Index) check(x *xorbRef) bool {
 		}
 	}
 	if merkle.Xorb(k.leaves) == x.hash {
-		return k.checkPresent(x)
+		x.listed = verified
+		return true
 	}
 	x.listed = refuted
 	_, key := k.home(x)
 	k.o.Damaged(key, codec.Corrupt("CAS info block", x.off-shardRecord, "its chunks are not those of xorb %s", x.hash))
 	return false
-}
-
-// checkPresent reports whether a xorb still has its size. A local store lists sizes of earlier times.
-func (k *Index) checkPresent(x *xorbRef) bool {
-	var err error
-	if origin.Local(k.s) {
-		var size int64
-		if size, err = k.s.Size(k.ctx, names.XorbKey(x.hash)); err == nil {
-			err = k.checkSize(x.hash, x.packed, size)
-		}
-	}
-	switch {
-	case err == nil:
-		x.listed = verified
-	case errors.Is(err, errAbsent), errors.Is(err, origin.ErrNotFound):
-		x.listed = refuted
-	}
-	return err == nil
 }
 
 // isSound reports whether a xorb has all hashes that it should have. A xorb that cannot be
@@ -395,7 +377,7 @@ func (k *Index) addShard(store origin.Store, item origin.Item, there func(*shard
 			}
 			return err
 		}
-		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), packed: x.Packed, stride: shardRecord}
+		one := xorbRef{hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), stride: shardRecord}
 		return k.addXorb(one, func(i int) codec.Hash { return x.Chunks[i].Hash })
 	}, func(f shard.FileHead) error {
 		return k.index.add(f.File.Word(3), fileAt(at, f.Block))

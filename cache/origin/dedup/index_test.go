@@ -202,41 +202,6 @@ func TestKnownShorterXorb(t *testing.T) {
 	}
 }
 
-// A local store may list the size that a xorb had earlier. A lookup looks at the xorb itself.
-func TestKnownXorbChangedLater(t *testing.T) {
-	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
-	b.Add(origintest.Text(1, 40_000), 1000)
-	x := b.Xorbs[0]
-	better := origintest.NewBuilder(t, origintest.Form{}).Xorb(x.Chunks...)
-	tests := []struct {
-		name   string
-		value  []byte // nil: deleted
-		chunks int
-	}{
-		{"unchanged", x.Bytes, len(x.Chunks)},
-		{"packed better", better.Bytes, len(x.Chunks)},
-		{"cut", x.Bytes[:len(x.Bytes)/2], 0},
-		{"deleted", nil, 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := origintest.LocalMemory()
-			b.Put(s)
-			k, _ := known(t, s)
-			err := s.Delete(t.Context(), x.Key())
-			if err == nil && tt.value != nil {
-				_, err = s.PutIfAbsent(t.Context(), x.Key(), tt.value)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := countKnown(k, x); n != tt.chunks {
-				t.Errorf("%d chunks are known, want %d", n, tt.chunks)
-			}
-		})
-	}
-}
-
 // A packing session with a Known stores what is new, learns it, and finds it later in
 // the same session and in the next.
 func TestKnownSession(t *testing.T) {

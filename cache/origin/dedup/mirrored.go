@@ -230,7 +230,7 @@ func (k *Index) addRun(r *shardRun) {
 		stored, ok := k.byHash[x.hash]
 		if !ok || stored.at == unlisted {
 			stored.at = uint32(len(k.xorbs))
-			k.xorbs = append(k.xorbs, xorbRef{hash: x.hash, off: x.off, shard: r.firstShard + x.shard, chunks: x.chunks, packed: x.packed, stride: shardRecord})
+			k.xorbs = append(k.xorbs, xorbRef{hash: x.hash, off: x.off, shard: r.firstShard + x.shard, chunks: x.chunks, stride: shardRecord})
 			k.byHash[x.hash] = stored
 			k.chunks += int64(x.chunks)
 		}

@@ -35,7 +35,7 @@ func AsNetworkFS(t *testing.T, folder string) (undo func()) {
 }
 
 // ShortenSettleTime makes settleTime shorter until the test ends. It is above the resolution of the
-// times of all file systems that UseFolderCache accepts.
+// times of all file systems that KeepListed accepts.
 func ShortenSettleTime(t *testing.T) (settle time.Duration) {
 	t.Helper()
 	before := settleTime
@@ -44,5 +44,5 @@ func ShortenSettleTime(t *testing.T) (settle time.Duration) {
 	return settleTime
 }
 
-// HasFolderCache reports whether UseFolderCache had an effect.
-func (s *Store) HasFolderCache() bool { return s.folderCache != nil }
+// Kept reports whether a store keeps what ListData lists.
+func Kept(s *Store) bool { return s.kept != nil }

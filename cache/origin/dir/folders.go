@@ -1,11 +1,8 @@
 package dir
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"iter"
-	"maps"
 	"path"
 	"time"
 
@@ -16,19 +13,14 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// A FolderCache keeps a value of up to some 50 KB for later processes. A lost value costs time, and
-// nothing is wrong.
-type FolderCache interface {
-	Load() ([]byte, error)
-	Save(value []byte) error
-}
-
-// UseFolderCache makes WriteListing record the states of the folders of shards and xorbs. ListData,
-// Sync and WriteListing of later processes then leave out the folders with unchanged names. It
-// has no effect on file systems whose folders may change without a new time of change.
-func (s *Store) UseFolderCache(c FolderCache) {
+// KeepListed makes ListData keep what it lists, in memory, for the next WriteListing. WriteListing
+// then lists only the folders of shards and xorbs whose names have changed. KeepListed has no effect
+// on a file system that may change a folder without a new time of change.
+func (s *Store) KeepListed() {
 	if recordsChanges(s) {
-		s.folderCache = c
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.kept = map[string]listedFolder{}
 	}
 }
 
@@ -57,91 +49,68 @@ var settleTime = 2 * time.Second // tests shorten it
 
 // A folderState is equal in two listings of a folder only if the folder had the same names in both.
 type folderState struct {
-	Inode   uint64 `json:"inode"`
-	Changed int64  `json:"changed"` // in nanoseconds since 1970
+	device, inode uint64
+	changed       int64 // in nanoseconds since 1970
 }
 
-func stateOf(info *unix.Stat_t) folderState { return folderState{info.Ino, info.Ctim.Nano()} }
-
-// knownFolders are the folders of data whose names are those of a listing, and are durable.
-type knownFolders struct {
-	encoded []byte
-	listing *listing.Listing       // decoded, without paths
-	states  map[string]folderState // by path
+func stateOf(info *unix.Stat_t) folderState {
+	return folderState{info.Dev, info.Ino, info.Ctim.Nano()}
 }
 
-// A folderRecord is the encoding of knownFolders.
-type folderRecord struct {
-	Listing string                 `json:"listing"` // its checksum
-	Folders map[string]folderState `json:"folders"`
+// A listedFolder has the objects that were found in a folder, as lines of a listing.
+type listedFolder struct {
+	state folderState
+	lines []byte
 }
 
-// lines returns the lines of the listing for a folder. False: its names may have changed.
-func (k *knownFolders) lines(dir string, info *unix.Stat_t) (lines []byte, ok bool) {
-	if k == nil {
-		return nil, false
-	}
-	if state, ok := k.states[dir]; !ok || state != stateOf(info) {
-		return nil, false
-	}
-	return k.listing.Lines(dir + "/")
-}
-
-// known returns the folders of the last WriteListing, or nil. The listing of the store must be the
-// one of that time.
-func (s *Store) known() *knownFolders {
+// takeKept returns the folders that ListData has kept, once: sizes of files must not become old.
+func (s *Store) takeKept() map[string]listedFolder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.folderCache != nil && !s.foldersLoaded {
-		s.foldersLoaded = true
-		s.folders = s.loadFolders()
+	kept := s.kept
+	if kept != nil {
+		s.kept = map[string]listedFolder{}
 	}
-	return s.folders
+	return kept
 }
 
-func (s *Store) loadFolders() *knownFolders {
-	var r folderRecord
-	b, err := s.folderCache.Load()
-	if err != nil || json.Unmarshal(b, &r) != nil {
-		return nil
+// keep keeps a folder that settled before it was listed.
+func (s *Store) keep(dir string, f listedFolder, start time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept != nil && f.state.changed < start.Add(-settleTime).UnixNano() {
+		s.kept[dir] = f
 	}
-	b, _, err = s.read(context.Background(), listing.Key)
-	if err != nil {
-		return nil
-	}
-	l, err := listing.DecodeOwn(b, r.Listing)
-	if err != nil || l.HasPaths() {
-		return nil
-	}
-	return &knownFolders{b, l, r.Folders}
 }
 
 // ListData implements origin.DataLister.
 func (s *Store) ListData(ctx context.Context, prefix string) iter.Seq2[origin.Item, error] {
-	known := s.known()
-	if known == nil {
+	s.mu.Lock()
+	keeps := s.kept != nil
+	s.mu.Unlock()
+	if !keeps {
 		return s.List(ctx, prefix, "")
 	}
 	return func(yield func(origin.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stopped := false
-		give := func(item origin.Item) {
-			if !stopped && !yield(item, nil) {
-				stopped = true
-				cancel()
-			}
-		}
+		stopped, start, listed := false, time.Now(), listing.Builder{}
 		w := walker{
 			root: s.files.root,
-			skip: func(dir string, info *unix.Stat_t) bool {
-				lines, ok := known.lines(dir, info)
-				for o := range listing.Objects(lines) {
-					give(origin.Item{Key: o.Key, Size: o.Size, Modified: o.Modified})
+			file: func(item origin.Item) {
+				addItem(&listed, item)
+				if !stopped && !yield(item, nil) {
+					stopped = true
+					cancel()
 				}
-				return ok
 			},
-			file: give,
+			// Keys have one folder below their prefix. The time of a folder does not cover those in it.
+			left: func(dir string, info *unix.Stat_t, hasFolders bool) {
+				if !stopped && !hasFolders {
+					s.keep(dir, listedFolder{stateOf(info), listed.Lines()}, start)
+				}
+				listed = listing.Builder{}
+			},
 		}
 		if err := w.walk(ctx, path.Clean(prefix)); err != nil && !stopped {
 			yield(origin.Item{}, err)
@@ -149,69 +118,41 @@ func (s *Store) ListData(ctx context.Context, prefix string) iter.Seq2[origin.It
 	}
 }
 
-// A folderLister makes a listing of a store in which all objects are at the paths of their keys.
-type folderLister struct {
-	store  *Store
-	known  *knownFolders
-	listed listing.Builder
-	states map[string]folderState // of the folders of data
+// addItem adds an item to a listing, if it has a known key.
+func addItem(listed *listing.Builder, item origin.Item) {
+	if _, err := names.ParseKey(item.Key); err == nil {
+		listed.Add(listing.Object{Key: item.Key, Size: item.Size, Modified: item.Modified})
+	}
 }
 
-// list returns the encoded listing.
-func (l *folderLister) list(ctx context.Context) ([]byte, error) {
-	if l.known != nil {
-		l.listed.Grow(len(l.known.encoded) + 4096)
-	}
-	for _, prefix := range listing.Prefixes() {
-		if err := l.add(ctx, prefix); err != nil {
-			return nil, err
-		}
-	}
-	return l.listed.Encode(listing.Prefixes())
-}
-
-// add adds the objects with a prefix.
-func (l *folderLister) add(ctx context.Context, prefix string) error {
-	if prefix != names.ShardPrefix && prefix != names.XorbPrefix {
-		for o, err := range origin.ListPrefixes(ctx, l.store, []string{prefix}) {
-			if err != nil {
-				return err
-			}
-			l.listed.Add(o)
-		}
-		return nil
-	}
+// encodeListing returns the listing of a store in which all objects are at the paths of their keys.
+func (s *Store) encodeListing(ctx context.Context) ([]byte, error) {
+	known := s.takeKept()
+	var listed listing.Builder
 	w := walker{
-		root: l.store.files.root,
+		root: s.files.root,
 		skip: func(dir string, info *unix.Stat_t) bool {
-			delete(l.states, path.Dir(dir)) // its time does not cover the folders in it
-			l.states[dir] = stateOf(info)
-			lines, ok := l.known.lines(dir, info)
-			l.listed.AddLines(lines)
+			f, ok := known[dir]
+			if ok = ok && f.state == stateOf(info); ok {
+				listed.AddLines(f.lines)
+			}
 			return ok
 		},
-		file: func(item origin.Item) {
-			if _, err := names.ParseKey(item.Key); err == nil {
-				l.listed.Add(listing.Object{Key: item.Key, Size: item.Size, Modified: item.Modified})
+		file: func(item origin.Item) { addItem(&listed, item) },
+	}
+	for _, prefix := range listing.Prefixes() {
+		if prefix == names.ShardPrefix || prefix == names.XorbPrefix {
+			if err := w.walk(ctx, path.Clean(prefix)); err != nil {
+				return nil, err
 			}
-		},
+			continue
+		}
+		for o, err := range origin.ListPrefixes(ctx, s, []string{prefix}) {
+			if err != nil {
+				return nil, err
+			}
+			listed.Add(o)
+		}
 	}
-	return w.walk(ctx, path.Clean(prefix))
-}
-
-// saveFolders records the folders of a listing. Those that changed shortly before the last Sync of
-// all names, or after it, are left out.
-func (s *Store) saveFolders(encoded []byte, states map[string]folderState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	settled := s.synced.Add(-settleTime).UnixNano()
-	maps.DeleteFunc(states, func(_ string, state folderState) bool { return state.Changed > settled })
-	if s.folders != nil && bytes.Equal(s.folders.encoded, encoded) && maps.Equal(s.folders.states, states) {
-		return
-	}
-	b, err := json.Marshal(folderRecord{listing.Checksum(encoded), states})
-	if err == nil {
-		_ = s.folderCache.Save(b) // without it, the next process lists all folders
-	}
-	s.folders, s.foldersLoaded = nil, false
+	return listed.Encode(listing.Prefixes())
 }

@@ -49,15 +49,11 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare) error {
 		}
 		return s.putListing(b)
 	}
-	l := folderLister{store: s, known: s.known(), states: map[string]folderState{}}
-	b, err := l.list(ctx)
-	if err == nil && !bytes.Equal(b, old) {
-		err = s.putListing(b)
+	b, err := s.encodeListing(ctx)
+	if err != nil || bytes.Equal(b, old) {
+		return err
 	}
-	if err == nil && s.folderCache != nil {
-		s.saveFolders(b, l.states)
-	}
-	return err
+	return s.putListing(b)
 }
 
 // putListing replaces the listing, durably.
@@ -101,18 +97,14 @@ func (s *Store) listed(ctx context.Context, elsewhere []listing.Object) iter.Seq
 // They are those of found and those of an old listing that are unchanged.
 func (s *Store) elsewhere(ctx context.Context, old []byte, found *Bare) ([]listing.Object, error) {
 	byKey := map[names.Key]listing.Object{}
-	if known := s.known(); known != nil && bytes.Equal(old, known.encoded) {
-		// It has no paths.
-	} else if l, err := listing.Decode(old); err == nil {
-		for _, prefix := range listing.Prefixes() {
-			for o, err := range l.List(prefix, "") {
-				if err == nil && o.Path != "" && s.stillThere(o) {
-					byKey[o.Key] = o
-				}
-			}
-		}
-	} else if !errors.Is(err, codec.ErrCorrupt) {
+	paths, err := listing.DecodePaths(old)
+	if err != nil && !errors.Is(err, codec.ErrCorrupt) {
 		return nil, fmt.Errorf("%s: %w", listing.Key, err) // of a newer xetfs
+	}
+	for _, o := range paths {
+		if s.stillThere(o) {
+			byKey[o.Key] = o
+		}
 	}
 	if found != nil {
 		files, err := found.Files(ctx)

@@ -44,10 +44,7 @@ type Store struct {
 	dirty map[string]bool // directories with names that may not be durable yet; guarded by mu
 	all   bool            // names put by other writers may not be durable either; guarded by mu
 
-	folderCache   FolderCache   // nil: no folder is known
-	foldersLoaded bool          // guarded by mu
-	folders       *knownFolders // guarded by mu
-	synced        time.Time     // start of the last Sync that included names put by others; guarded by mu
+	kept map[string]listedFolder // see KeepListed; nil: nothing is kept; guarded by mu
 }
 
 var (

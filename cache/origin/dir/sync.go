@@ -9,11 +9,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -23,11 +21,7 @@ import (
 func (s *Store) Sync(ctx context.Context) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
-	start := time.Now()
-	dirs, all, err := s.takeDirty(s.known())
-	if err != nil {
-		return err
-	}
+	dirs, all := s.takeDirty()
 	for i, dir := range dirs {
 		err := ctx.Err()
 		if err == nil {
@@ -42,11 +36,6 @@ func (s *Store) Sync(ctx context.Context) error {
 			}
 			return wrapSync(dir, err)
 		}
-	}
-	if all {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.synced = start
 	}
 	return nil
 }
@@ -66,40 +55,49 @@ func wrapSync(dir string, err error) error {
 	return wrap(dir, err)
 }
 
-// takeDirty returns the directories to sync, and whether they include all data folders that are not
-// known.
-func (s *Store) takeDirty(known *knownFolders) (dirs []string, all bool, err error) {
+// takeDirty returns the directories to sync, and whether they include all data folders.
+func (s *Store) takeDirty() (dirs []string, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all {
-		if err := s.noteFoldersLocked(known); err != nil {
-			return nil, false, err
-		}
-	}
 	all, s.all = s.all, false
+	if all {
+		s.noteFoldersLocked()
+	}
 	dirs = slices.Sorted(maps.Keys(s.dirty))
 	clear(s.dirty)
-	return dirs, all, nil
+	return dirs, all
 }
 
 // dataDir is the folder above the folders of shards and xorbs.
 const dataDir = "tdata"
 
-// noteFoldersLocked notes the folders of shards and xorbs, which have the same depth. It leaves out
-// those that are known.
-func (s *Store) noteFoldersLocked(known *knownFolders) error {
-	s.dirty["."], s.dirty[dataDir] = true, true
-	w := walker{
-		root: s.files.root,
-		skip: func(dir string, info *unix.Stat_t) bool {
-			if _, durable := known.lines(dir, info); !durable {
-				s.dirty[dir] = true
-			}
-			return strings.Count(dir, "/") >= 2
-		},
-		file: func(origin.Item) {},
+// noteFoldersLocked notes all folders of shards and xorbs, which have the same depth.
+func (s *Store) noteFoldersLocked() {
+	s.dirty["."] = true
+	// A folder that is missing or cannot be listed holds no object that a reader could find.
+	_ = walkBelow(s.files.root, dataDir, func(p string, d iofs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		s.dirty[p] = true
+		if strings.Count(p, "/") < 2 {
+			return nil
+		}
+		return iofs.SkipDir
+	})
+}
+
+// walkBelow is fs.WalkDir for a folder below a root, with paths below the root. A folder that is absent
+// is not visited.
+func walkBelow(root *os.Root, top string, visit iofs.WalkDirFunc) error {
+	r, err := root.OpenRoot(top)
+	if err != nil {
+		return err
 	}
-	return w.walk(context.Background(), dataDir)
+	defer r.Close()
+	return iofs.WalkDir(r.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
+		return visit(path.Join(top, p), d, err)
+	})
 }
 
 // noteDirty records that the names of an object and of the folders above it may be new.

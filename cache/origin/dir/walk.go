@@ -27,54 +27,72 @@ type walker struct {
 
 	// file is called with each file.
 	file func(item origin.Item)
+
+	// left is called after the last file of each folder, except the first one and those that skip
+	// left out. info is older than its files. nil: no call.
+	left func(dir string, info *unix.Stat_t, hasFolders bool)
 }
 
 // walk lists the files at or below dir, which may be absent, by path. A folder or file that vanishes
 // meanwhile is not listed. Errors have the path.
 func (w *walker) walk(ctx context.Context, dir string) error {
+	_, err := w.list(ctx, dir)
+	return err
+}
+
+// list is walk. It reports whether dir has folders.
+func (w *walker) list(ctx context.Context, dir string) (hasFolders bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
 	}
-	f, err := w.root.Open(dir)
+	// Without O_NONBLOCK a named pipe would wait for a writer.
+	f, err := w.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if isGone(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return wrap(dir, err)
+		return false, wrap(dir, err)
 	}
 	defer f.Close()
 	entries, err := f.Readdirnames(-1)
 	if err != nil && !isGone(err) {
-		return wrap(dir, err)
+		return false, wrap(dir, err)
 	}
 	slices.Sort(entries)
 	for _, name := range entries {
-		if err := w.visit(ctx, f, path.Join(dir, name), name); err != nil {
-			return err
+		isFolder, err := w.visit(ctx, f, path.Join(dir, name), name)
+		if err != nil {
+			return false, err
 		}
+		hasFolders = hasFolders || isFolder
 	}
-	return nil
+	return hasFolders, nil
 }
 
 // visit lists one name in an open folder.
-func (w *walker) visit(ctx context.Context, f *os.File, p, name string) error {
+func (w *walker) visit(ctx context.Context, f *os.File, p, name string) (isFolder bool, err error) {
 	var info unix.Stat_t
-	err := statIn(f, name, &info)
+	err = statIn(f, name, &info)
 	if isGone(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return wrap(p, &iofs.PathError{Op: "stat", Path: p, Err: err})
+		return false, wrap(p, &iofs.PathError{Op: "stat", Path: p, Err: err})
 	}
 	switch info.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		if w.skip == nil || !w.skip(p, &info) {
-			return w.walk(ctx, p)
+		if w.skip != nil && w.skip(p, &info) {
+			return true, nil
 		}
+		hasFolders, err := w.list(ctx, p)
+		if err == nil && w.left != nil {
+			w.left(p, &info, hasFolders)
+		}
+		return true, err
 	case unix.S_IFREG:
 		w.file(origin.Item{Key: names.Key(p), Size: info.Size, Modified: time.Unix(info.Mtim.Unix())})
 	}
-	return nil
+	return false, nil
 }
 
 // statIn describes a name in an open folder. It does not follow a link.

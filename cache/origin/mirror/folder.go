@@ -3,7 +3,6 @@ package mirror
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	iofs "io/fs"
 	"os"
@@ -27,36 +26,6 @@ func OpenFolder(path string, max int64) *Folder { return &Folder{path: path, max
 
 // Runs returns the folder of sorted runs in the Folder. Each local store has its own.
 func (f *Folder) Runs() string { return cmp.Or(f.runs, RunDir) }
-
-// A StoreFolders is a file for the states of the folders of a local store.
-type StoreFolders struct {
-	folder *Folder
-	name   string
-}
-
-// maxStoreFolders is above the size of such a file in bytes: it has 512 folders.
-const maxStoreFolders = 1 << 20
-
-// Load returns the value of the last Save.
-func (s StoreFolders) Load() ([]byte, error) {
-	f, err := s.folder.Open(s.name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if f.Size > maxStoreFolders {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d are allowed", s.name, f.Size, maxStoreFolders)
-	}
-	return io.ReadAll(io.LimitReader(f, maxStoreFolders))
-}
-
-// Save replaces the value.
-func (s StoreFolders) Save(value []byte) error {
-	return s.folder.Create(s.name, func(w io.Writer) error {
-		_, err := w.Write(value)
-		return err
-	})
-}
 
 // A File is an open file of a Folder.
 type File struct {
@@ -129,7 +98,7 @@ func (f *Folder) List(dir string) (files []Info) {
 // Trim removes the oldest files until the rest has at most the bytes of OpenFolder. It leaves
 // files that are in use. It also removes temporary files of killed processes.
 func (f *Folder) Trim(inUse map[string]bool) {
-	files := slices.Concat(f.List(shardDir), f.List(RunDir), f.List(foldersDir))
+	files := slices.Concat(f.List(shardDir), f.List(RunDir))
 	stores, _ := os.ReadDir(filepath.Join(f.path, RunDir))
 	for _, dir := range stores {
 		if dir.IsDir() {

@@ -20,9 +20,8 @@ import (
 
 // The folders of a Folder.
 const (
-	shardDir   = "shard"
-	foldersDir = "folders"
-	RunDir     = "run"
+	shardDir = "shard"
+	RunDir   = "run"
 )
 
 // parallelFetches is the number of shards that are fetched at once.
@@ -34,8 +33,7 @@ type Mirror struct {
 	origin.Store // of all other objects
 	Folder       *Folder
 	note         func(string)
-	local        bool         // without copies
-	folders      StoreFolders // of a local store
+	local        bool // without copies
 
 	mu      sync.Mutex
 	checked map[codec.Hash]bool  // copies that have their name; guarded by mu
@@ -63,12 +61,8 @@ func New(s origin.Store, f *Folder, note func(string)) *Mirror {
 func NewLocal(s origin.Store, f *Folder, name string, note func(string)) *Mirror {
 	m := New(s, &Folder{path: f.path, max: f.max, runs: RunDir + "/" + name}, note)
 	m.local = true
-	m.folders = StoreFolders{m.Folder, foldersDir + "/" + name}
 	return m
 }
-
-// Folders returns the file for the states of the folders of a local store.
-func (m *Mirror) Folders() StoreFolders { return m.folders }
 
 // Local implements origin.CostReporter. A shard of a remote store may have no copy.
 func (m *Mirror) Local() bool { return m.local }

@@ -117,7 +117,6 @@ func OpenWriter(ctx context.Context, folder string, remote Remote) (*CatalogWrit
 	if err != nil {
 		return nil, err
 	}
-	useFolderCache(store, newIndexed(store, folder, remote))
 	w := &CatalogWriter{Store: store, Pages: origin.Pages(store)}
 	if err = CheckCatalog(ctx, folder, store); err == nil {
 		if w.Writer, err = writer.Open(ctx, store, w.Pages, writer.Options{Logger: remote.Log}); err != nil {

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec/merkle"
 )
@@ -36,13 +35,6 @@ func newIndexed(s origin.Store, path string, remote Remote) *mirror.Mirror {
 		return nil
 	}
 	return mirror.NewLocal(s, mirrorFolder(remote), merkle.Chunk([]byte(real)).String(), remote.Note)
-}
-
-// useFolderCache makes a local store keep the states of its folders in its mirror, which may be nil.
-func useFolderCache(s origin.Store, m *mirror.Mirror) {
-	if c, ok := s.(interface{ UseFolderCache(dir.FolderCache) }); ok && m != nil {
-		c.UseFolderCache(m.Folders())
-	}
 }
 
 func mirrorFolder(remote Remote) *mirror.Folder {

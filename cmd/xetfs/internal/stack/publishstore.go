@@ -40,7 +40,9 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 		return nil, err
 	}
 	s := &PublishStore{WriteStore: store, Mirror: newIndexed(store, path, remote), TempFile: tempFile}
-	useFolderCache(store, s.Mirror)
+	if k, ok := store.(interface{ KeepListed() }); ok {
+		k.KeepListed()
+	}
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
 		store.Close()
