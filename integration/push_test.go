@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bytes"
+	"flag"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -18,25 +19,27 @@ import (
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
+var pushKills = flag.Int("push-kills", 4, "how often TestPushKilled kills a mount")
+
 // Readers in order, in random order, of mappings and without cached pages see the bytes of the source,
 // beside each other.
 func TestPushBytes(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
-	c := newSmallFileTree(t, 1000)
+	c := newSmallFileTree(t, 600)
 	m := harness.MountSource(t, c.stores["catalog"])
 	var readers sync.WaitGroup
 	for i, sortDir := range []func([]fs.DirEntry){nil, byInode} {
 		paths := pathsBelow(t, m.Path("tree"), sortDir)
 		readers.Go(func() {
-			for range 5 {
+			for range 3 {
 				readInOrder(t, m, c.folder, paths)
 				dropPages(t, paths)
 			}
 		})
 		dice := rand.New(rand.NewPCG(uint64(i), 1))
 		readers.Go(func() {
-			for range 2 * len(paths) {
+			for range len(paths) {
 				comparePart(t, m, c.folder, paths[dice.IntN(len(paths))], dice)
 			}
 		})
@@ -96,7 +99,7 @@ func TestPushKilled(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
 	c := newSmallFileTree(t, 2000)
-	for i := range 10 {
+	for i := range *pushKills {
 		m := harness.MountSource(t, c.stores["catalog"])
 		m.Ended = true
 		reader := exec.Command("cp", "-r", m.Path("tree"), t.TempDir())
@@ -106,7 +109,7 @@ func TestPushKilled(t *testing.T) {
 		if err := reader.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+		time.Sleep(time.Duration(i%10) * 30 * time.Millisecond)
 		m.Signal(syscall.SIGKILL)
 		if _, ok := m.Wait(12 * time.Minute); !ok {
 			t.Fatal("the killed mount does not end")

@@ -144,7 +144,7 @@ func (p *pushTree) drop(root, name string) error {
 // each listing has all names.
 func TestPushBesideReaders(t *testing.T) {
 	t.Parallel()
-	p := layPushTree(t, 8, 100)
+	p := layPushTree(t, 8, 50)
 	m := harness.MountSource(t, p.store, "--follow=100ms", "--memory=64MiB")
 	root := m.Path("s")
 	end := time.Now().Add(*pushTime)
