@@ -95,7 +95,7 @@ lies:             ## 3,200 lies of a web server and of a folder; make test has 1
 
 soak: setup build ## minutes and gigabytes: packs, publishes and mounts that are killed hundreds of times, large files, many files, disks that come back
 	$(GO) test -count=1 -timeout=2h -v -run='^(TestPackMemory|TestO30_PackKilled|TestO30_PublishKilled|TestLargeTree)$$' ./integration -large-tree=10000000 -pack-large -pack-kills=100 -publish-kills=200
-	$(GO) test -count=1 -timeout=1h -v -run='^(TestL17_OpenTerms|TestL18_WindowOfTerms|TestMemory|TestS02_PublishNames|TestOpensOverManyShards)$$' ./integration -full-size
+	$(GO) test -count=1 -timeout=1h -v -run='^(TestL17_OpenTerms|TestL18_WindowOfTerms|TestMemory|TestS02_PublishNames|TestOpensOverManyShards|TestHubMemory)$$' ./integration -full-size
 	$(GO) test -count=1 -timeout=1h -v -run='^(TestO32_BucketFollow|TestRemoteFlapping|TestO27_ManyReaders|TestO31_PublishToBucket|TestP9_Links|TestBucketBehindTLS|TestHubAnswers)$$' ./integration -full-size
 	$(GO) test -count=1 -timeout=2h -v -run='^TestO30_StoreFaults$$' ./integration -store-faults=1
 	$(GO) test -count=1 -timeout=1h -v -run='^TestS31_' ./cmd/xetfs -walk-faults

@@ -15,18 +15,16 @@ import (
 // --memory and 128 MiB. Half of them read in a row, so that windows of packed chunks are open. Every
 // byte is compared.
 func TestHubMemory(t *testing.T) {
-	if harness.RaceEnabled {
-		t.Skip("the race detector needs memory of its own")
+	if !*fullSize || harness.RaceEnabled {
+		t.Skip("needs -full-size, and the race detector needs memory of its own")
 	}
 	harness.NeedFuse(t)
 	const (
 		readers = 32
 		budget  = 16 << 20
+		size    = 1 << 30
+		total   = 4 << 30
 	)
-	size, total := int64(96<<20), int64(256<<20)
-	if *fullSize {
-		size, total = 1<<30, 4<<30
-	}
 	for name, make := range map[string]func(uint64, int64) io.Reader{"text": harness.TextContent, "weights": harness.WeightsContent} {
 		t.Run(name, func(t *testing.T) {
 			folder, store, sums := t.TempDir(), filepath.Join(t.TempDir(), "store"), new(harness.BlockSums)
