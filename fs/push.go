@@ -37,7 +37,8 @@ func (s *Server) newServer(device *fusemount.Device, o Options) (server *fuse.Se
 		return err
 	}
 	if !o.Push || !s.files.canPush() {
-		return server, attach(device.FD)
+		err := attach(device.FD) // before server is read
+		return server, err
 	}
 	limited, err := device.Handshake(o.requestLimit, attach)
 	switch {
@@ -46,7 +47,7 @@ func (s *Server) newServer(device *fusemount.Device, o Options) (server *fuse.Se
 	case limited:
 		s.files.sequences = sequence.NewPushing(s.files.push)
 	default:
-		s.log.Debug("no files are pushed to the kernel; that takes Linux 6.14")
+		s.log.Debug("no files are pushed to the kernel; that takes Linux 6.15")
 	}
 	return server, nil
 }
