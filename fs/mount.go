@@ -57,7 +57,7 @@ type Options struct {
 	DirHandles bool
 
 	// Push stores small files in the page cache before they are read, if a program reads the files
-	// of a directory in order. It takes a local store that proves its files, and Linux 6.14.
+	// of a directory in order. It takes a local store that proves its files, and Linux 6.15.
 	Push bool
 
 	MaxBackground int           // concurrent readahead requests of the kernel; 0: 64

@@ -24,7 +24,7 @@ const (
 	replyFlags, replyHighFlags, replyTimeout, replyLength = 28, 48, 56, 80
 
 	hasHighFlags   = 1 << 30 // FUSE_INIT_EXT, of the flags
-	requestTimeout = 1 << 10 // FUSE_REQUEST_TIMEOUT, of the high flags; from Linux 6.14
+	requestTimeout = 1 << 10 // FUSE_REQUEST_TIMEOUT, of the high flags; protocol 7.43, Linux 6.15
 )
 
 // minRead is the shortest read that the kernel accepts (FUSE_MIN_READ_BUFFER).

@@ -28,7 +28,7 @@ func TestAddLimit(t *testing.T) {
 		message, reply, want []byte
 		limited              bool
 	}{
-		{"Linux 6.14", words(104, map[int]uint32{initFlags: hasHighFlags, initHighFlags: requestTimeout | other}), reply, withLimit, true},
+		{"Linux 6.15", words(104, map[int]uint32{initFlags: hasHighFlags, initHighFlags: requestTimeout | other}), reply, withLimit, true},
 		{"no limit", words(104, map[int]uint32{initFlags: hasHighFlags, initHighFlags: other}), reply, reply, false},
 		{"no high flags", words(104, map[int]uint32{initHighFlags: requestTimeout}), reply, reply, false},
 		{"old kernel", words(56, map[int]uint32{initFlags: hasHighFlags}), reply, reply, false},
