@@ -52,15 +52,9 @@ func TestPushBytes(t *testing.T) {
 func dropPages(t *testing.T, paths []string) {
 	t.Helper()
 	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		if err := harness.TryDropPages(path); err != nil {
 			t.Error(err)
 		}
-		f.Close()
 	}
 }
 

@@ -46,10 +46,14 @@ func Parallel(n int, do func(i int)) {
 // DropPages makes the kernel forget the pages of a file.
 func DropPages(t *testing.T, path string) {
 	t.Helper()
-	err := WithFile(path, func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
-	if err != nil {
+	if err := TryDropPages(path); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TryDropPages is DropPages for other goroutines than that of the test.
+func TryDropPages(path string) error {
+	return WithFile(path, func(fd int) error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
 }
 
 // WaitUntil waits until something that must happen soon is so, twice in a row.
