@@ -218,6 +218,9 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 
 func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) (fuse.ReadResult, fuse.Status) {
 	f.counters.reads.Add(1)
+	if off+int64(len(p)) >= h.size {
+		f.sequences.Read(h.from, &h.entry)
+	}
 	if r := f.splice(req, h, off, len(p)); r != nil {
 		return r, fuse.OK
 	}
@@ -227,9 +230,6 @@ func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) 
 		return nil, status
 	}
 	f.counters.addBytes(h, int64(len(b)))
-	if off+int64(len(b)) == h.size {
-		f.sequences.Read(h.from, &h.entry)
-	}
 	return fuse.ReadResultVector([][]byte{b}), fuse.OK // two dimensions: go-fuse does not try to splice
 }
 

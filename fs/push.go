@@ -56,7 +56,7 @@ var pushBuffers = sync.Pool{New: func() any { return new([sequence.MaxPush]byte)
 
 // push implements sequence.Push. Pages belong to an inode number, and a number belongs to one content.
 // So the push of a version that is no longer shown does no harm.
-func (f *filesystem) push(ctx context.Context, t sequence.Tree, e *page.Entry) bool {
+func (f *filesystem) push(ctx context.Context, t sequence.Tree, e *page.Entry, isAhead func() bool) bool {
 	from := t.(*version)
 	if from.vol.claim(e.Path) != nil {
 		return false // unproven
@@ -68,8 +68,8 @@ func (f *filesystem) push(ctx context.Context, t sequence.Tree, e *page.Entry) b
 	buf := pushBuffers.Get().(*[sequence.MaxPush]byte)
 	defer pushBuffers.Put(buf)
 	content := buf[:e.Size]
-	if err := f.readWhole(ctx, e, content); err != nil || ctx.Err() != nil {
-		return false // the reader gets the error
+	if err := f.readWhole(ctx, e, content); err != nil || ctx.Err() != nil || !isAhead() {
+		return false // the reader gets the content, or the error
 	}
 	if !f.kernel.InodeNotifyStoreCache(ino, 0, content).Ok() {
 		return false // the kernel has forgotten the node, or the mount ends

@@ -152,7 +152,7 @@ func TestPushVersions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pushed := f.push(context.Background(), old, &entry); i == 30 && !pushed {
+		if pushed := f.push(context.Background(), old, &entry, func() bool { return true }); i == 30 && !pushed {
 			t.Error("an open file of the old version is not pushed")
 		}
 	}

@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	startRun   = 3  // files in order that open a window of announcements
 	maxDirs    = 64 // directories that are observed
 	maxReaders = 8  // windows
 
@@ -40,8 +41,9 @@ type Announcer interface {
 }
 
 // A Push stores the content of a file in the page cache of the kernel, and reports whether it did. It
-// returns soon after the end of its context.
-type Push func(ctx context.Context, t Tree, e *page.Entry) bool
+// calls isAhead immediately before, and stores nothing if the result is false. It returns soon after
+// the end of its context.
+type Push func(ctx context.Context, t Tree, e *page.Entry, isAhead func() bool) bool
 
 // Stats are counts since the start.
 type Stats struct {
@@ -161,7 +163,7 @@ func (d *Detector) Opened(t Tree, e *page.Entry) {
 	}
 }
 
-// Read records a read of a file up to its end. It does not wait.
+// Read records the arrival of a read up to the end of a file. It does not wait.
 func (d *Detector) Read(t Tree, e *page.Entry) {
 	if d != nil && d.push != nil {
 		d.record(t, e)
@@ -180,13 +182,13 @@ func (d *Detector) record(t Tree, e *page.Entry) {
 	dir, name := split(e.Path)
 	key := dirKey{t, dir}
 	s := d.dirLocked(key)
-	if run := s.names.open(name, e.Path); run != nil {
+	if run := s.names.open(name, e.Path, d.startRun()); run != nil {
 		d.checkLocked(key, byName, run)
 	}
 	if !s.listed {
 		return
 	}
-	if run := s.numbers.open(t.Number(e), e.Path); run != nil {
+	if run := s.numbers.open(t.Number(e), e.Path, d.startRun()); run != nil {
 		d.checkLocked(key, byNumber, run)
 	}
 }
@@ -230,8 +232,9 @@ func (d *Detector) continueLocked(t Tree, path string) bool {
 		at, _ := split(r.last)
 		switch {
 		case r.tree != t:
-		case r.busy && d.push != nil && (at == dir || r.crossed != ""):
+		case r.busy && d.push != nil && (at == dir || r.crossed != "" && beginning(r.crossed) == beginning(path)):
 			r.passed = path
+			return true
 		case at == dir:
 			if r.miss() {
 				d.removeLocked(r)

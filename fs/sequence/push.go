@@ -13,10 +13,21 @@ const (
 	// MaxPush is the size of the largest pushed file. The kernel reads larger ones ahead.
 	MaxPush = 128 << 10
 
+	// pushRun is how many files in order open a window.
+	pushRun = 2
+
 	// pushLead is how many files between the reader and a pushed file are left to the reader. A push of
 	// the file that is being read waits for the reply to the reader.
-	pushLead = 2
+	pushLead = 1
 )
+
+// startRun returns how many files in order open a window.
+func (d *Detector) startRun() int {
+	if d.push == nil {
+		return startRun
+	}
+	return pushRun
+}
 
 // newWindow returns the window of a new reader. One of pushes has the files of pushLead, and the one whose
 // read continues it, beyond its size.
@@ -58,7 +69,8 @@ func (d *Detector) pushAll(ctx context.Context, r *reader, files []page.Entry, l
 		if ctx.Err() != nil {
 			return
 		}
-		if e.Size <= MaxPush && d.isAhead(r, e.Path) && d.push(ctx, r.tree, e) {
+		isAhead := func() bool { return d.isAhead(r, e.Path) }
+		if e.Size <= MaxPush && isAhead() && d.push(ctx, r.tree, e, isAhead) {
 			d.pushed(r, e.Path)
 		}
 	}

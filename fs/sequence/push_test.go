@@ -34,7 +34,10 @@ func withPages(t *testing.T, tree *fakeTree, do func(p *pageCache)) {
 	})
 }
 
-func (p *pageCache) push(_ context.Context, _ Tree, e *page.Entry) bool {
+func (p *pageCache) push(_ context.Context, _ Tree, e *page.Entry, isAhead func() bool) bool {
+	if !isAhead() {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cached[e.Path], p.pushed = true, append(p.pushed, e.Path)
@@ -79,7 +82,7 @@ func TestPush(t *testing.T) {
 	}{
 		{"listing", flat, func(*fakeTree) []string { return flat }, 1000 / 16, 1000},
 		{"inode numbers", flat, func(t *fakeTree) []string { return t.numbered(flat...) }, 1000 / 16, 1000},
-		{"small directories", folders, func(*fakeTree) []string { return folders }, 100*3 + 5, 900},
+		{"small directories", folders, func(*fakeTree) []string { return folders }, 100*2 + 5, 900},
 		{"random", flat, func(t *fakeTree) []string { return eachSecond(t.numbered(flat...)) }, 500, 0},
 		{"backwards", flat, func(*fakeTree) []string { return backwards(flat) }, 1000, 0},
 		{"each second", flat, func(*fakeTree) []string { return eachSecond(flat) }, 500, 0},
@@ -88,7 +91,7 @@ func TestPush(t *testing.T) {
 				some = append(some, folders[i])
 			}
 			return append(folders[:5:5], some[1:]...)
-		}, 104, 10},
+		}, 104, 11},
 		{"three files", flat[:3], func(*fakeTree) []string { return flat[:3] }, 3, 0},
 		{"two readers", flat, func(*fakeTree) []string { return interleave(flat[:500], flat[500:]) }, 1000 / 10, 1000},
 	}
@@ -109,18 +112,18 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A window has 4 files at first and at most 128. It leaves two files to the reader, and one more behind
-// it. The window grows when that file is read.
+// A window has 4 files at first and at most 128. It leaves a file to the reader, and one more behind it.
+// The window grows when that file is read.
 func TestPushWindows(t *testing.T) {
 	tree := newTree(folder("d", 600)...)
 	withPages(t, tree, func(p *pageCache) {
 		p.open(folder("d", 600)...)
-		want := []string{"000", "001", "002"}
-		for at, size := 3, 4; at < 600; size = min(2*size, 128) {
-			for _, i := range []int{at, at + 1, at + 2 + size} {
+		want := []string{"000", "001"}
+		for at, size := 2, 4; at < 600; size = min(2*size, 128) {
+			for _, i := range []int{at, at + 1 + size} {
 				want = append(want, fmt.Sprintf("%03d", i))
 			}
-			at += 3 + size
+			at += 2 + size
 		}
 		if got := strings.ReplaceAll(strings.Join(p.read, " "), "d/", ""); !strings.HasPrefix(strings.Join(want, " "), got) {
 			t.Errorf("requests are %s, want %s", got, strings.Join(want, " "))
@@ -183,26 +186,26 @@ func TestPushBehindReader(t *testing.T) {
 	tree := newTree(folder("d", 100)...)
 	withPages(t, tree, func(p *pageCache) {
 		begun, finish := make(chan bool), make(chan bool)
-		p.Detector.push = func(ctx context.Context, t Tree, e *page.Entry) bool {
-			if len(p.pushed) == 0 {
+		p.Detector.push = func(ctx context.Context, t Tree, e *page.Entry, isAhead func() bool) bool {
+			if e.Path == "d/003" {
 				begun <- true
 				<-finish
 			}
-			return p.push(ctx, t, e)
+			return p.push(ctx, t, e, isAhead)
 		}
-		for _, path := range folder("d", 3) {
+		for _, path := range folder("d", 2) {
 			e := tree.byPath[path]
 			p.Read(tree, &e)
 		}
-		<-begun // of 005 to 008
-		for _, path := range []string{"d/003", "d/004", "d/005", "d/006"} {
+		<-begun // of 003 to 006
+		for _, path := range []string{"d/002", "d/003", "d/004"} {
 			e := tree.byPath[path]
 			p.Read(tree, &e)
 		}
 		finish <- true
 		synctest.Wait()
-		if slices.Contains(p.pushed, "d/006") || slices.Contains(p.pushed, "d/007") || slices.Contains(p.pushed, "d/008") {
-			t.Errorf("after a read of d/006 files %q are pushed", p.pushed)
+		if slices.Contains(p.pushed, "d/003") || slices.Contains(p.pushed, "d/004") || slices.Contains(p.pushed, "d/005") {
+			t.Errorf("after a read of d/004 files %q are pushed", p.pushed)
 		}
 		if len(p.readers) != 1 {
 			t.Error("the window is closed, because a push was late")

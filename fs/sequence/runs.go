@@ -5,10 +5,7 @@ import (
 	"slices"
 )
 
-const (
-	startRun = 3 // files in order that open a window
-	maxRuns  = 4 // of one directory: readers at different places of it
-)
+const maxRuns = 4 // of one directory: readers at different places of it
 
 // candidates are the runs of one directory in one order. A run of ascending keys may skip files,
 // so it is compared with the tree before it counts. Comparisons get rarer while they fail.
@@ -22,14 +19,14 @@ type candidates[K cmp.Ordered] struct {
 // A run is files that were opened in ascending order of their keys.
 type run[K cmp.Ordered] struct {
 	last  K
-	paths []string // of the last startRun files
+	paths []string // of the last files, as many as open a window
 }
 
-// open records the open of a file. It returns the files of a run that is to be compared with the
-// tree, or nil. The caller reports the result to checked.
-func (c *candidates[K]) open(key K, path string) []string {
-	paths := c.extend(key, path)
-	if len(paths) < startRun || c.checking {
+// open records the open of a file. It returns the files of a run of length n that is to be compared with
+// the tree, or nil. The caller reports the result to checked.
+func (c *candidates[K]) open(key K, path string, n int) []string {
+	paths := c.extend(key, path, n)
+	if len(paths) < n || c.checking {
 		return nil
 	}
 	if c.skip > 0 {
@@ -40,8 +37,8 @@ func (c *candidates[K]) open(key K, path string) []string {
 	return slices.Clone(paths)
 }
 
-// extend adds a file to the run with the nearest lower key, or begins a run.
-func (c *candidates[K]) extend(key K, path string) []string {
+// extend adds a file to the run with the nearest lower key, or begins a run. It returns its last n files.
+func (c *candidates[K]) extend(key K, path string, n int) []string {
 	best := -1
 	for i := range c.runs {
 		if c.runs[i].last < key && (best < 0 || c.runs[best].last < c.runs[i].last) {
@@ -56,7 +53,7 @@ func (c *candidates[K]) extend(key K, path string) []string {
 	case len(c.runs) == maxRuns:
 		c.runs = slices.Delete(c.runs, 0, 1)
 	}
-	if len(r.paths) == startRun {
+	if len(r.paths) == n {
 		r.paths = slices.Delete(r.paths, 0, 1)
 	}
 	r.last, r.paths = key, append(r.paths, path)
