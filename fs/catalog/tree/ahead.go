@@ -12,9 +12,11 @@ const maxAhead = 8
 
 // An ahead fetches pages in parallel and gives them back in order.
 type ahead struct {
-	ctx     context.Context // of the one listing
+	ctx     context.Context    // of the one listing
+	running sync.WaitGroup     // fetches in other goroutines
+	fetches context.Context    // of them; nil: there were none
+	cancel  context.CancelFunc // of fetches
 	queue   []*fetch
-	running sync.WaitGroup
 }
 
 // A fetch is one page on its way.
@@ -28,19 +30,31 @@ func (a *ahead) full() bool  { return len(a.queue) == maxAhead }
 func (a *ahead) empty() bool { return len(a.queue) == 0 }
 
 // add begins to fetch a page. The only one there is to fetch is fetched at once: nothing
-// else could go on meanwhile.
+// else could go on meanwhile. Most listings have one page, and start neither a goroutine nor the
+// timer of their context.
 func (a *ahead) add(get func(context.Context) (*page.Page, error), only bool) {
 	f := &fetch{done: make(chan struct{})}
-	run := func() {
+	run := func(ctx context.Context) {
 		defer close(f.done)
-		f.page, f.err = get(a.ctx)
+		f.page, f.err = get(ctx)
 	}
 	if only && a.empty() {
-		run()
+		run(a.ctx)
 	} else {
-		a.running.Go(run)
+		if a.fetches == nil {
+			a.fetches, a.cancel = context.WithCancel(a.ctx)
+		}
+		a.running.Go(func() { run(a.fetches) })
 	}
 	a.queue = append(a.queue, f)
+}
+
+// close ends all fetches.
+func (a *ahead) close() {
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.running.Wait()
 }
 
 // take waits for the first page.

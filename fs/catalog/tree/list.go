@@ -75,10 +75,8 @@ func (t *Tree) leaves(ctx context.Context, from, to string) iter.Seq2[*page.Page
 		if err == nil && !w.end {
 			w.end, err = w.seek(ctx, from)
 		}
-		ctx, cancel := context.WithCancel(ctx)
 		a := ahead{ctx: ctx}
-		defer a.running.Wait()
-		defer cancel()
+		defer a.close()
 		for {
 			for err == nil && !w.end && !a.full() {
 				last := w.isLast() || to != "" && w.last() >= to

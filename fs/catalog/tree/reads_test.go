@@ -207,3 +207,27 @@ func TestListOrder(t *testing.T) {
 		}
 	}
 }
+
+// A lazyContext starts its timer in Done, like a request of the kernel.
+type lazyContext struct {
+	context.Context
+	started int
+}
+
+func (c *lazyContext) Done() <-chan struct{} {
+	c.started++
+	return c.Context.Done()
+}
+
+// A listing of one page starts no timer and no goroutine.
+func TestListOnePage(t *testing.T) {
+	s := newStore()
+	tree := s.open(t, s.build(t, middle, plain(40_000, 10)).Page)
+	ctx := &lazyContext{Context: t.Context()}
+	if all, err := collect(tree.List(ctx, "d00017", "")); len(all) != 10 || err != nil {
+		t.Fatalf("%d entries, %v", len(all), err)
+	}
+	if ctx.started != 0 {
+		t.Errorf("Done was called %d times", ctx.started)
+	}
+}
