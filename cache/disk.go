@@ -125,7 +125,9 @@ func (c *Cache) absentVerified(x codec.Hash, all codec.ChunkRange, good func(cod
 // putOnDisk gives chunks to the disk as soon as it accepts them.
 func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	t := &c.fetches
-	t.retain(f)
+	t.mu.Lock()
+	f.users++ // no reader
+	t.mu.Unlock()
 	free := func() { t.leave(f) }
 	run := f.annotated.Slice(r)
 	err := c.put(f.drops, f.xorb, run, func() error {
@@ -137,13 +139,6 @@ func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	if errors.Is(err, disk.ErrBusy) {
 		t.skip(r)
 	}
-}
-
-// retain adds a user that is no reader.
-func (t *fetchTable) retain(f *fetch) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f.users++
 }
 
 // skip counts chunks that are not stored.
@@ -158,19 +153,14 @@ func (c *Cache) verifiedFrom(f *fetch, r codec.ChunkRange) codec.ChunkRange {
 	buf := newBuffer(codec.MaxChunkSize)
 	defer buf.free()
 	for i := r.Start; i < r.End; i++ {
-		if !c.isVerified(f, i, buf.b) {
+		if f.verified.has(i - f.chunks.Start) {
+			continue
+		}
+		if _, err := c.verify(f.xorb, f.annotated, i, buf.b[:f.annotated.Size(i)]); err != nil {
 			r.End = i
 		}
 	}
 	return r
-}
-
-func (c *Cache) isVerified(f *fetch, chunk uint32, buf []byte) bool {
-	if f.verified.has(chunk - f.chunks.Start) {
-		return true
-	}
-	_, err := c.verify(f.xorb, f.annotated, chunk, buf[:f.annotated.Size(chunk)])
-	return err == nil
 }
 
 // markVerified notes that a chunk was unpacked and hashed.

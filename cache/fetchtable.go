@@ -205,20 +205,15 @@ func (t *fetchTable) forget(f *fetch) {
 
 // forgetLocked removes a fetch, so that no other reader joins it.
 func (t *fetchTable) forgetLocked(f *fetch) {
-	first := t.byXorb[f.xorb]
-	switch {
-	case first == f && f.next == nil:
-		delete(t.byXorb, f.xorb)
-		return
-	case first == f:
-		t.byXorb[f.xorb] = f.next
-		return
-	}
-	for before := first; before != nil; before = before.next {
+	head := fetch{next: t.byXorb[f.xorb]}
+	for before := &head; before.next != nil; before = before.next {
 		if before.next == f {
 			before.next = f.next
-			return
+			break
 		}
+	}
+	if t.byXorb[f.xorb] = head.next; head.next == nil {
+		delete(t.byXorb, f.xorb)
 	}
 }
 

@@ -97,13 +97,9 @@ func (m *memory) get(key chunkKey) *chunk {
 }
 
 func (m *memory) has(key chunkKey) bool {
-	c, ok := m.cache.Get(key.sum())
-	if ok && c.key == key {
-		return true
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.offeredLocked(key) != nil
+	c := m.get(key)
+	c.release()
+	return c != nil
 }
 
 func (m *memory) offeredLocked(key chunkKey) *chunk {

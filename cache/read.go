@@ -153,20 +153,15 @@ func (rd *readOp) countBytes() {
 			origin += n
 		}
 	}
-	rd.c.stats.addBytes(memory, disk, origin)
+	addSome(&rd.c.stats.memoryBytes, memory)
+	addSome(&rd.c.stats.diskBytes, disk)
+	addSome(&rd.c.stats.originBytes, origin)
 }
 
-// addBytes counts the bytes of one read. It leaves the counters of other sources alone, because
-// each is shared by all cores.
-func (c *counters) addBytes(memory, disk, origin int64) {
-	if memory > 0 {
-		c.memoryBytes.Add(memory)
-	}
-	if disk > 0 {
-		c.diskBytes.Add(disk)
-	}
-	if origin > 0 {
-		c.originBytes.Add(origin)
+// addSome adds n unless it is 0, because all cores share the counter.
+func addSome(counter *atomic.Int64, n int64) {
+	if n > 0 {
+		counter.Add(n)
 	}
 }
 
