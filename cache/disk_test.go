@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -326,6 +331,62 @@ func TestPartsOnDisk(t *testing.T) {
 				m.settle(t)
 				m.wantGood(t, x)
 			})
+		}
+	}
+}
+
+// Readahead of chunks on disk fills the page cache. It requests nothing and takes no memory.
+func TestPrefetchOnDisk(t *testing.T) {
+	x := store(t, false, same(20, 5000)...)
+	dir := t.TempDir()
+	m := mountOn(t, dir, x.src, Options{})
+	x.read(t, m.Cache, chunks(0, 20), 0, 20*5000)
+	m.settle(t)
+	if err := m.disk.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	m.requested()
+	inMemory := func() bool {
+		_, ok := m.disk.RunIn(x.Hash(), chunks(0, 20), disk.RunOptions{Buffer: func(n int) []byte { return make([]byte, n) }, NoWait: true})
+		return ok
+	}
+	if !inMemory() {
+		t.Skip("this kernel, or this file system, does not tell what is in memory")
+	}
+	dropPages(t, dir)
+	if inMemory() {
+		t.Skip("this file system keeps all in memory")
+	}
+	a := m.NewReadahead()
+	defer a.Close()
+	if !a.Prefetch(x.Hash(), chunks(0, 20), 0) {
+		t.Error("no room")
+	}
+	for deadline := time.Now().Add(time.Minute); !inMemory(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the chunks did not come into the page cache")
+		}
+	}
+	if got := m.Stats(); got.AheadBytes != 0 {
+		t.Errorf("%d bytes are held", got.AheadBytes)
+	}
+	m.wantAsked(t, "all on disk", 0, 0)
+}
+
+// dropPages drops the segments of a disk cache from memory.
+func dropPages(t *testing.T, dir string) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "seg", "*"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("no segments: %v", err)
+	}
+	for _, path := range segments {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

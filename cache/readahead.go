@@ -43,17 +43,21 @@ const (
 func (c *Cache) NewReadahead() *Readahead { return &Readahead{c: c} }
 
 // Prefetch requests chunks that will soon be read, and that have about bytes packed bytes; 0:
-// unknown. It never blocks and never delays a Read. It has no effect for a local origin and for
-// chunks on disk. It returns false if the budget has no room for all of them, or the Readahead is
-// closed.
+// unknown. Those on disk are read into the page cache. It never blocks and never delays a Read. It
+// has no effect for a local origin. It returns false if the budget has no room for all of them, or
+// the Readahead is closed.
 func (a *Readahead) Prefetch(x codec.Hash, r codec.ChunkRange, bytes int64) bool {
 	each := int64(maxPacked)
 	if bytes > 0 {
 		each = min(each, bytes/int64(r.Len())+chunkOverhead)
 	}
-	return a.eachMissing(x, r, each, func(absent codec.ChunkRange, seen int64) (done, ok bool) {
+	ok := a.eachMissing(x, r, each, func(absent codec.ChunkRange, seen int64) (done, ok bool) {
 		return a.fetch(x, absent, seen, prefetch{each: each})
 	})
+	if ok && a.c.packed != nil {
+		a.c.packed.WillRead(x, r)
+	}
+	return ok
 }
 
 // eachMissing calls do with the parts of r that are neither in memory nor on disk, until ok is

@@ -49,6 +49,18 @@ func (l *limiter) do(f func() error) error {
 	}
 }
 
+// try runs f in the background, unless all slots are taken.
+func (l *limiter) try(f func()) {
+	select {
+	case l.slots <- struct{}{}:
+		go func() {
+			f()
+			<-l.slots
+		}()
+	default:
+	}
+}
+
 // within waits until done is closed. The error says that it took longer than limit.
 func within(limit time.Duration, done <-chan struct{}) error {
 	timer := time.NewTimer(limit)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
+	"github.com/xetfs/xetfs/cache/nowait"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -78,6 +79,33 @@ func (s *Store) readSpans(d *folder, k index.Key, spans []index.Span, b []byte, 
 		b = b[p.Size:]
 	}
 	return n, nil
+}
+
+// WillRead makes the kernel read the chunks of r that are stored, up to the first missing one, into
+// the page cache. It does not wait for the disk. It has no effect if many readers do.
+//
+// The reads of a stream reach the disk in small parts and out of order. The readahead of the kernel
+// is then late, and each read that finds nothing in memory costs two goroutines and a timer.
+func (s *Store) WillRead(x codec.Hash, r codec.ChunkRange) {
+	if s.down() != nil {
+		return
+	}
+	d := s.disk.Load()
+	spans := d.index.Find(index.XorbKey(x), r, nil)
+	if len(spans) == 0 {
+		return
+	}
+	s.reads.try(func() {
+		for _, p := range spans {
+			f, err := d.opened.get(d.Dir, p.Segment)
+			if err != nil {
+				return // a reader finds the error, too
+			}
+			if plain := f.OSFile(); plain != nil {
+				nowait.Fetch(int(plain.Fd()), p.Off, int(p.Size))
+			}
+		}
+	})
 }
 
 var errWouldWait = errors.New("not in memory")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -70,17 +71,7 @@ func TestNoWaitIsInMemory(t *testing.T) {
 	if !now() {
 		t.Skip("this kernel, or this file system, does not tell what is in memory")
 	}
-	f, err := os.Open(filepath.Join(dir, "seg/00000001"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
-	if nowait.ReadAt(int(f.Fd()), make([]byte, 4096), 0) > 0 {
-		t.Skip("this file system keeps all in memory")
-	}
+	dropPages(t, dir)
 	for range 3 {
 		if now() {
 			t.Fatal("it came, though it was not in memory")
@@ -93,6 +84,68 @@ func TestNoWaitIsInMemory(t *testing.T) {
 	if !now() {
 		t.Error("it was read, and is not in memory")
 	}
+}
+
+// dropPages drops the first segment from memory.
+func dropPages(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, "seg/00000001"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	if nowait.ReadAt(int(f.Fd()), make([]byte, 4096), 0) > 0 {
+		t.Skip("this file system keeps all in memory")
+	}
+}
+
+// TestWillRead checks that chunks come into memory without a read, and that no other call waits.
+func TestWillRead(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir)
+	b.put(1, 0, 20)
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	now := func() bool {
+		_, ok := b.RunIn(hashOf(1), chunks(0, 20), RunOptions{Buffer: newBytes, NoWait: true})
+		return ok
+	}
+	if !now() {
+		t.Skip("this kernel, or this file system, does not tell what is in memory")
+	}
+	dropPages(t, dir)
+	b.WillRead(hashOf(1), chunks(20, 30)) // not stored
+	b.WillRead(hashOf(2), chunks(0, 20))
+	if now() {
+		t.Error("chunks came into memory that were not asked for")
+	}
+	b.WillRead(hashOf(1), chunks(0, 30))
+	for deadline := time.Now().Add(time.Minute); !now(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the chunks did not come into memory")
+		}
+	}
+}
+
+// TestD08_WillReadDoesNotHang blocks the disk. Only as many calls as there are slots use it.
+func TestD08_WillReadDoesNotHang(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 0, 20)
+	b.reads.slots = make(chan struct{}, 2)
+	for range cap(b.reads.slots) {
+		b.reads.slots <- struct{}{}
+	}
+	b.reads.try(func() { t.Error("it runs without a slot") })
+	b.WillRead(hashOf(1), chunks(0, 20))
+	for range cap(b.reads.slots) {
+		<-b.reads.slots
+	}
+	b.want(1, 0, 20, 20)
 }
 
 // TestD08_NoWaitDoesNotHang blocks the disk. A read of chunks in memory does not use it.

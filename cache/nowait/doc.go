@@ -1,2 +1,3 @@
-// Package nowait reads from files only the bytes in the page cache. It never waits for a disk.
+// Package nowait reads only the bytes of files that are in the page cache. Such a read never waits
+// for a disk. Fetch fills the page cache.
 package nowait

@@ -12,6 +12,14 @@ func ReadAt(fd int, p []byte, off int64) int {
 	return max(n, 0)
 }
 
+// Fetch starts to read bytes of an open file into the page cache, unless it has them all. It may
+// wait for the disk.
+func Fetch(fd int, off int64, n int) {
+	if !inMemory(fd, off, n) {
+		_ = unix.Fadvise(fd, off, int64(n), unix.FADV_WILLNEED) // it is a hint
+	}
+}
+
 // inMemory reports whether all bytes are in the page cache. RWF_NOWAIT would start readahead
 // for missing bytes, and that may wait for a disk that hangs.
 func inMemory(fd int, off int64, n int) bool {
