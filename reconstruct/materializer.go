@@ -164,6 +164,9 @@ func (m *materializer) doneLocked(h codec.Hash, err error) {
 
 func (m *materializer) materialize(f *File) (err error) {
 	defer flight.Guard(&err)
+	if err := m.wait(); err != nil { // for the SHA-256 that the last read may complete
+		return err
+	}
 	w := newVerifyReader(m.ctx, f, f.claim())
 	w.addSum()
 	w.get, w.paced = m.get, true

@@ -587,6 +587,23 @@ func TestUnprovenWholeReadsProve(t *testing.T) {
 	}
 }
 
+// A file whose SHA-256 is known is materialized without computing the SHA-256 again.
+func TestUnprovenMaterializeUsesKnownSHA256(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{Materialize: MaterializeAuto})
+	m.ProveSHA256(f.Info.File, [32]byte{1})
+	if _, err := scan(t.Context(), m.handle(t, f.ID()), f.Info.Size()); err != nil {
+		t.Fatal(err)
+	}
+	m.materializer.running.Wait()
+	if !m.disk.HasFile(f.Info.File) {
+		t.Error("the file is not materialized")
+	}
+	if got, ok := m.c.SHA256(f.Info.File); ok {
+		t.Errorf("the SHA-256 %x was computed", got)
+	}
+}
+
 // Many readers of many files that share chunks, with random damage: each wrong byte is followed by
 // an error of its handle.
 func TestUnprovenConcurrentDamage(t *testing.T) {

@@ -166,10 +166,10 @@ func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader 
 	return w
 }
 
-// addSum makes v compute the SHA-256 of a file of a source without proofs, unless another hash of
-// the content proves the file.
+// addSum makes v compute the SHA-256 of a file of a source without proofs. It does nothing if the
+// SHA-256 of the file hash is known, or another hash of the content proves the file.
 func (v *verifyReader) addSum() {
-	if v.f.tracker != nil && v.content == nil && v.sum == nil {
+	if v.f.tracker != nil && v.content == nil && v.sum == nil && !v.f.hasSum() {
 		v.sum = sha256.New()
 	}
 }
