@@ -42,9 +42,10 @@ func findMountpoint(path string) (mountpoint, error) {
 	return m, nil
 }
 
-// isStale reports whether the mount is one of xetfs without a process.
+// isStale reports whether the mount is one of xetfs without a process. Killed processes that cannot end
+// are none.
 func (m mountpoint) isStale() bool {
-	return m.on != nil && m.on.Type == fusemount.FSType && fusemount.IsStale(m.path)
+	return m.on != nil && m.on.Type == fusemount.FSType && (endKilled(m) || fusemount.IsStale(m.path))
 }
 
 // maxLinks bounds the links in a row to a mount.

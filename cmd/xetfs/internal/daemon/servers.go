@@ -122,8 +122,11 @@ func mountOf(process string, minor uint32) string {
 
 // processState returns the state letter of a process in /proc: Z for a zombie, T for a stopped
 // process, 0 for no process.
-func processState(pid int) byte {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func processState(pid int) byte { return processStateOf(fmt.Sprintf("/proc/%d", pid)) }
+
+// processStateOf is processState of the process with a folder in /proc.
+func processStateOf(proc string) byte {
+	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 	i := strings.LastIndex(string(stat), ") ") + len(") ")
 	if err != nil || i >= len(stat) {
 		return 0

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"slices"
@@ -75,5 +76,77 @@ func TestAwaitServersLimit(t *testing.T) {
 	ended, err := awaitServers(t.Context(), mountpoint{"/m", &fusemount.Entry{}}, -1, []int{pid}, func(text string) { notice = text })
 	if ended || err != nil || !strings.Contains(notice, "which had it open, still runs") {
 		t.Errorf("awaitServers = %v, %v; %q", ended, err, notice)
+	}
+}
+
+// killedServer mounts at a folder, and kills the server of the mount while a thread of it waits for a
+// reply of the mount. The process cannot end.
+func killedServer(t *testing.T) mountpoint {
+	t.Helper()
+	if unix.Geteuid() != 0 || unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
+		t.Skip("only root mounts without a helper, and only with /dev/fuse")
+	}
+	dir := t.TempDir()
+	d, err := fusemount.Mount(dir, fusemount.Options{Source: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := os.NewFile(uintptr(d.FD), "connection")
+	server := exec.CommandContext(t.Context(), "stat", dir)
+	t.Cleanup(func() {
+		if err := d.Abort(); err != nil {
+			t.Error(err)
+		}
+		server.Wait()   //nolint:errcheck // by a signal
+		d.Unmount(true) //nolint:errcheck // the test may have unmounted it
+		d.Close()
+	})
+	message := make([]byte, 1<<20)
+	if _, err := connection.Read(message); err != nil { // INIT
+		t.Fatal(err)
+	}
+	reply := make([]byte, 80)
+	order := binary.NativeEndian
+	order.PutUint32(reply, uint32(len(reply)))
+	copy(reply[8:], message[8:16]) // number of the message
+	order.PutUint32(reply[16:], 7)
+	order.PutUint32(reply[20:], 31)
+	order.PutUint32(reply[40:], 4096) // largest write
+	if _, err := connection.Write(reply); err != nil {
+		t.Fatal(err)
+	}
+	server.ExtraFiles = []*os.File{connection}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Read(message); err != nil { // of stat; there is no reply
+		t.Fatal(err)
+	}
+	connection.Close()
+	m, err := findMountpoint(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if servedByKilled(m) {
+		t.Error("a running server counts as killed")
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A killed server that waits for its own mount does not keep the mount busy.
+func TestUnmountKilled(t *testing.T) {
+	m := killedServer(t)
+	if _, _, err := Unmount(t.Context(), m.path, false, func(text string) { t.Error(text) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// A mount takes the place of one with such a server.
+func TestKilledIsStale(t *testing.T) {
+	if m := killedServer(t); !m.isStale() {
+		t.Error("a killed process serves the mount")
 	}
 }

@@ -17,7 +17,8 @@ import (
 
 // Unmount removes the mount of xetfs at path, and waits until its servers have ended. It does not
 // wait with lazy, which also removes a busy mount. It returns the path of the mount, without
-// links. If a server does not end, Unmount passes the reason to notice and returns false.
+// links. If a server does not end, Unmount passes the reason to notice and returns false. The readers of
+// a killed server get ENOTCONN.
 func Unmount(ctx context.Context, path string, lazy bool, notice func(text string)) (point string, ended bool, err error) {
 	m, err := findXetfs(path)
 	if err != nil {
@@ -28,7 +29,7 @@ func Unmount(ctx context.Context, path string, lazy bool, notice func(text strin
 	if err == nil {
 		defer unix.Close(waiting)
 	}
-	switch err := unmountSoon(ctx, m.path, lazy); {
+	switch err := unmountSoon(ctx, m, lazy); {
 	case errors.Is(err, unix.EBUSY):
 		return "", false, fmt.Errorf("%s: busy: a program has a file open in it or works there (fuser -vm %s shows which); end it, or use --lazy", path, ui.ShellWord(path))
 	case errors.Is(err, unix.EPERM):
@@ -51,14 +52,16 @@ const (
 	busyPause   = 50 * time.Millisecond
 )
 
-// unmountSoon removes the mount at path, and retries a busy mount for a moment.
-func unmountSoon(ctx context.Context, path string, lazy bool) error {
-	err := fusemount.Unmount(path, lazy)
-	for try := 0; try < busyRetries && errors.Is(err, unix.EBUSY) && ctx.Err() == nil; try++ {
+// unmountSoon removes a mount, also from killed processes. It retries a busy mount for a moment.
+func unmountSoon(ctx context.Context, m mountpoint, lazy bool) error {
+	for try := 0; ; try++ {
+		endKilled(m)
+		err := fusemount.Unmount(m.path, lazy)
+		if try == busyRetries || !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
+			return err
+		}
 		time.Sleep(busyPause)
-		err = fusemount.Unmount(path, lazy)
 	}
-	return err
 }
 
 // explainUnmount returns the reason why fusermount3 did not unmount for an ordinary user.
