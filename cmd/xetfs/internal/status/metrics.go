@@ -26,7 +26,7 @@ var metricTable = []metric{
 				report(float64(op.Errors), name)
 			}
 		}},
-	{"xetfs_read_bytes_total", "Bytes in the replies to reads of programs.", false, nil,
+	{"xetfs_read_bytes_total", "Bytes in the replies to reads of programs, without pushed files.", false, nil,
 		func(s *Stats, report func(float64, ...string)) {
 			if s.Server == nil {
 				report(float64(s.Files.Bytes))
@@ -38,7 +38,7 @@ var metricTable = []metric{
 				report(float64(s.Files.Pushed))
 			}
 		}},
-	{"xetfs_pushed_bytes_total", "Bytes of those files.", false, nil,
+	{"xetfs_pushed_bytes_total", "Bytes of small files sent to the page cache before a read.", false, nil,
 		func(s *Stats, report func(float64, ...string)) {
 			if s.Server == nil {
 				report(float64(s.Files.PushedBytes))

@@ -50,7 +50,7 @@ func (m *Mount) cells(before []Mount) []string {
 		state = "cache is " + s.Disk.State
 	}
 	return []string{
-		shownText(s), ui.HumanSize(s.Files.Bytes), m.rate(before), percent(s.Bytes), ui.HumanSize(s.Origin.Bytes), cache, state,
+		shownText(s), ui.HumanSize(s.delivered()), m.rate(before), percent(s.Bytes), ui.HumanSize(s.Origin.Bytes), cache, state,
 	}
 }
 
@@ -78,6 +78,9 @@ func shownText(s *Stats) string {
 	return ui.Printable(text)
 }
 
+// delivered returns the bytes that the kernel got, for reads or pushed before a read.
+func (s *Stats) delivered() int64 { return s.Files.Bytes + s.Files.PushedBytes }
+
 // percent returns the share of bytes that did not come from the origin.
 func percent(b Bytes) string {
 	all := b.Memory + b.Disk + b.Catalog + b.Origin
@@ -93,7 +96,7 @@ func (m *Mount) rate(before []Mount) string {
 		old := &before[i]
 		took := m.Stats.Process.Now.Sub(old.Stats.Process.Now)
 		if old.Dir == m.Dir && old.State == StateOK && old.Stats.Process.PID == m.Stats.Process.PID && took >= time.Millisecond {
-			return ui.HumanSize(int64(float64(m.Stats.Files.Bytes-old.Stats.Files.Bytes)/took.Seconds())) + "/s"
+			return ui.HumanSize(int64(float64(m.Stats.delivered()-old.Stats.delivered())/took.Seconds())) + "/s"
 		}
 	}
 	return "-"
