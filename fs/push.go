@@ -19,8 +19,8 @@ import (
 // requestLimit is the age at which a request makes the kernel end a mount with pushes.
 //
 // A push of a page waits for a READ of the same page, and no signal ends that wait. In a killed process
-// it keeps /dev/fuse open, and the reader would wait forever. The limit ends both. This is rare, because
-// pushes keep a distance to the reader.
+// it keeps /dev/fuse open, and the reader would wait forever. With four readers one kill in 150 met such
+// a push. The guard of the command aborts the connection then. The limit ends both without a guard.
 //
 // The limit must not end a mount that works. A read of a local store ends after Options.ReadLimit. A
 // stopped process or a frozen control group does not answer at all.
@@ -51,6 +51,9 @@ func (s *Server) newServer(device *fusemount.Device, o Options) (server *fuse.Se
 	}
 	return server, nil
 }
+
+// Pushes reports whether the mount pushes files to the kernel.
+func (s *Server) Pushes() bool { return s.files.sequences.Pushes() }
 
 var pushBuffers = sync.Pool{New: func() any { return new([sequence.MaxPush]byte) }}
 

@@ -27,6 +27,10 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
+	if os.Args[0] == daemon.GuardName {
+		daemon.Guard(os.Args[1:])
+		return
+	}
 	notice := func(text string) { fmt.Fprintln(os.Stderr, ui.NoticeLine("xetfs", text)) }
 	log.SetOutput(ui.FilteredLog{Writer: os.Stderr})
 	ctx, stop := daemon.WithSignals(context.Background(), notice, os.Exit)

@@ -21,6 +21,9 @@ const (
 	pushLead = 1
 )
 
+// Pushes reports whether the Detector pushes files.
+func (d *Detector) Pushes() bool { return d != nil && d.push != nil }
+
 // startRun returns how many files in order open a window.
 func (d *Detector) startRun() int {
 	if d.push == nil {

@@ -91,6 +91,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
+	defer d.guardPushes(server)()
 	defer interrupterOf(ctx).release() // a hung SOURCE may delay Close
 	defer d.Notifier.notify(sd.SdNotifyStopping, status("closing"))
 	if d.stopServing != nil {

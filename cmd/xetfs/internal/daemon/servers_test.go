@@ -80,8 +80,8 @@ func TestAwaitServersLimit(t *testing.T) {
 }
 
 // killedServer mounts at a folder, and kills the server of the mount while a thread of it waits for a
-// reply of the mount. The process cannot end.
-func killedServer(t *testing.T) mountpoint {
+// reply of the mount. Without a guard the process cannot end.
+func killedServer(t *testing.T, guarded bool) (m mountpoint, server *exec.Cmd) {
 	t.Helper()
 	if unix.Geteuid() != 0 || unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
 		t.Skip("only root mounts without a helper, and only with /dev/fuse")
@@ -92,9 +92,17 @@ func killedServer(t *testing.T) mountpoint {
 		t.Fatal(err)
 	}
 	connection := os.NewFile(uintptr(d.FD), "connection")
-	server := exec.CommandContext(t.Context(), "stat", dir)
+	m, err = findMountpoint(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server = exec.CommandContext(t.Context(), "stat", dir)
+	if guarded {
+		server = exec.CommandContext(t.Context(), os.Args[0])
+		server.Env = append(os.Environ(), guardedEnv+"="+dir)
+	}
 	t.Cleanup(func() {
-		if err := d.Abort(); err != nil {
+		if err := d.Abort(); err != nil && !guarded {
 			t.Error(err)
 		}
 		server.Wait()   //nolint:errcheck // by a signal
@@ -115,7 +123,13 @@ func killedServer(t *testing.T) mountpoint {
 	if _, err := connection.Write(reply); err != nil {
 		t.Fatal(err)
 	}
-	server.ExtraFiles = []*os.File{connection}
+	fd, err := fusemount.OpenAbort(unix.Mkdev(0, m.on.Minor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	abort := os.NewFile(uintptr(fd), "abort")
+	defer abort.Close()
+	server.ExtraFiles = []*os.File{connection, abort}
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,22 +137,48 @@ func killedServer(t *testing.T) mountpoint {
 		t.Fatal(err)
 	}
 	connection.Close()
-	m, err := findMountpoint(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if servedByKilled(m) {
 		t.Error("a running server counts as killed")
 	}
 	if err := server.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return m, server
+}
+
+// guardedEnv is the folder of the mount of a guarded server.
+const guardedEnv = "XETFS_TEST_GUARDED"
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(guardedEnv)
+	switch {
+	case os.Args[0] == GuardName:
+		Guard(os.Args[1:])
+	case dir != "":
+		if _, err := guard(os.NewFile(4, "abort")); err != nil {
+			panic(err)
+		}
+		_, _ = os.Stat(dir)
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// A guard ends a killed server that waits for its own mount.
+func TestGuard(t *testing.T) {
+	_, server := killedServer(t, true)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the server does not end")
+	}
 }
 
 // A killed server that waits for its own mount does not keep the mount busy.
 func TestUnmountKilled(t *testing.T) {
-	m := killedServer(t)
+	m, _ := killedServer(t, false)
 	if _, _, err := Unmount(t.Context(), m.path, false, func(text string) { t.Error(text) }); err != nil {
 		t.Error(err)
 	}
@@ -146,7 +186,7 @@ func TestUnmountKilled(t *testing.T) {
 
 // A mount takes the place of one with such a server.
 func TestKilledIsStale(t *testing.T) {
-	if m := killedServer(t); !m.isStale() {
+	if m, _ := killedServer(t, false); !m.isStale() {
 		t.Error("a killed process serves the mount")
 	}
 }
