@@ -27,7 +27,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 func main() {
-	if os.Args[0] == daemon.GuardName {
+	if len(os.Args) > 0 && os.Args[0] == daemon.GuardName {
 		daemon.Guard(os.Args[1:])
 		return
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/s3"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/names"
@@ -35,11 +36,11 @@ import (
 
 // In the scripts xetfs is this test program, which runs main.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) != "xetfs" {
+	if name := filepath.Base(os.Args[0]); name != "xetfs" && name != daemon.GuardName {
 		fstest.PrivateMounts()
 		os.Setenv("XETFS_PROGRESS", "none") // a command that takes long on a busy machine prints lines
 	}
-	testscript.Main(tests{m}, map[string]func(){"xetfs": main})
+	testscript.Main(tests{m}, map[string]func(){"xetfs": main, daemon.GuardName: main})
 }
 
 // tests runs all tests with a home of their own.

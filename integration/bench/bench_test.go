@@ -26,6 +26,7 @@ var (
 	benchRounds = flag.Int("bench-rounds", 5, "measured rounds")
 	benchReads  = flag.Int("bench-reads", 2000, "4 KiB reads of one round, at most one for 128 KiB")
 	benchOut    = flag.String("bench-out", "", "folder for the results: text, Markdown, JSON, SVG and CPU profiles")
+	benchMerge  = flag.String("bench-merge", "", "JSON files of runs, with commas between; TestBenchMerge reports them as one")
 )
 
 // TestBenchMount measures the rows of README.md. It reads large files and a source tree on the

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -99,11 +100,48 @@ func spreadOf(figures []figure, l line, system string) spread {
 	return spread{Least: values[0], Median: (values[(n-1)/2] + values[n/2]) / 2, Most: values[n-1], Rounds: n}
 }
 
+// TestBenchMerge reports several runs of one commit as one run with all of their rounds.
+func TestBenchMerge(t *testing.T) {
+	if *benchMerge == "" {
+		t.Skip("only with -bench-merge")
+	}
+	var all results
+	paths := strings.Split(*benchMerge, ",")
+	for i, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one results
+		if err := json.Unmarshal(b, &one); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if i == 0 {
+			all.Machine = one.Machine
+			all.Machine.Command += fmt.Sprintf(", %d times", len(paths))
+		} else {
+			all.Machine.Load += "; " + one.Machine.Load
+		}
+		if one.Machine.Commit != all.Machine.Commit {
+			t.Fatalf("%s is of commit %s, not %s", path, one.Machine.Commit, all.Machine.Commit)
+		}
+		all.Figures = append(all.Figures, one.Figures...)
+	}
+	all.write(t, "bench-mount")
+}
+
 // report prints the table and writes all results to files NAME.*.
 func (r *results) report(t *testing.T, name string) {
 	t.Helper()
 	r.Machine.Command = fmt.Sprintf("make %s BENCH_MIB=%d BENCH_ROUNDS=%d", name, *benchMiB, *benchRounds)
 	r.Machine.end(t)
+	r.write(t, name)
+	t.Logf("all this took %v; text, Markdown, JSON and chart are in integration/bench/results",
+		time.Since(r.Machine.start).Round(time.Second))
+}
+
+func (r *results) write(t *testing.T, name string) {
+	t.Helper()
 	r.Lines = lines(r.Figures)
 	text := r.Machine.String() + "\n" + textTable(grid(r.Lines))
 	t.Logf("medians (least - most), and our median divided by that of the other\n%s", text)
@@ -130,8 +168,6 @@ func (r *results) report(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("all this took %v; text, Markdown, JSON and chart are in integration/bench/results",
-		time.Since(r.Machine.start).Round(time.Second))
 }
 
 // number prints three digits, and all digits of large numbers.

@@ -22,13 +22,79 @@ const GuardName = "xetfs-guard"
 // guardedFD is the descriptor of OpenAbort in a guard.
 const guardedFD = 3
 
-// startGuard starts a process that aborts the connection of a mount when this process is killed.
+// A guard is a process that aborts the connection of a mount when this process is killed.
 //
 // A thread that pushes a file waits for a READ of the same page, and no signal ends that wait. A killed
 // process would stay, with the readers of the mount, until the kernel ends the connection.
-//
-// stop ends the guard.
-func (d *Daemon) startGuard() (stop func(), err error) {
+type guard struct {
+	ready io.Reader     // ends when the guard is ready
+	end   chan struct{} // closed by stop
+	ended chan struct{}
+}
+
+// startGuard starts a guard that writes to a file. The kernel sends it a signal at the end of the thread
+// that started it. The thread waits for stop, and ends at once when the process is killed.
+func startGuard(abort *os.File) (*guard, error) {
+	g := &guard{end: make(chan struct{}), ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		defer close(g.ended)
+		runtime.LockOSThread()
+		c := exec.Command("/proc/self/exe", strconv.Itoa(os.Getpid())) //nolint:noctx // it outlives any context
+		c.Args[0], c.Dir, c.Env = GuardName, "/", []string{}
+		c.ExtraFiles = []*os.File{abort}
+		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGUSR1}
+		var err error
+		if g.ready, err = c.StdoutPipe(); err == nil {
+			err = c.Start()
+		}
+		started <- err
+		if err != nil {
+			return
+		}
+		<-g.end
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
+	return g, nil
+}
+
+func (g *guard) stop() {
+	close(g.end)
+	<-g.ended
+}
+
+// Guard waits for the end of its parent, and then aborts the connection of the parent's mount. Other
+// signals have no effect: a service manager sends them to all processes of a service.
+func Guard(args []string) {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGUSR1)
+	unix.Close(1) // guard.ready ends
+	if len(args) == 1 && args[0] == strconv.Itoa(os.Getppid()) {
+		<-ended
+	}
+	_, _ = unix.Write(guardedFD, []byte("1"))
+}
+
+// guardPushes starts a guard for a mount with pushes, and returns a function that ends it. Without
+// /sys/fs/fuse/connections there is no guard.
+func (d *Daemon) guardPushes(server *fs.Server) (stop func()) {
+	if !server.Pushes() {
+		return func() {}
+	}
+	g, err := d.newGuard()
+	if err != nil {
+		d.Log.Debug("no guard", "event", "no_guard", "err", err)
+		return func() {}
+	}
+	return g.stop
+}
+
+func (d *Daemon) newGuard() (*guard, error) {
 	m, err := findMountpoint(d.Mountpoint)
 	if err != nil {
 		return nil, err
@@ -39,63 +105,5 @@ func (d *Daemon) startGuard() (stop func(), err error) {
 	}
 	abort := os.NewFile(uintptr(fd), "abort")
 	defer abort.Close()
-	return guard(abort)
-}
-
-// guard starts a guard that writes to a file, and returns when the guard is ready. The kernel sends it a
-// signal at the end of the thread that started it. The thread waits for stop, and ends at once when the
-// process is killed.
-func guard(abort *os.File) (stop func(), err error) {
-	started, end, ended := make(chan error), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread()
-		c := exec.Command("/proc/self/exe", strconv.Itoa(os.Getpid())) //nolint:noctx // it outlives any context
-		c.Args[0], c.Dir, c.Env = GuardName, "/", []string{}
-		c.ExtraFiles = []*os.File{abort}
-		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGUSR1}
-		ready, err := c.StdoutPipe()
-		if err == nil {
-			err = c.Start()
-		}
-		if err != nil {
-			started <- err
-			return
-		}
-		_, _ = io.Copy(io.Discard, ready) // until Guard closes it
-		started <- nil
-		<-end
-		_ = c.Process.Kill()
-		_ = c.Wait()
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("guard: %w", err)
-	}
-	return func() { close(end); <-ended }, nil
-}
-
-// Guard waits for the end of its parent, and then aborts the connection of the parent's mount. Other
-// signals have no effect: a service manager sends them to all processes of a service.
-func Guard(args []string) {
-	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
-	ended := make(chan os.Signal, 1)
-	signal.Notify(ended, syscall.SIGUSR1)
-	unix.Close(1) // startGuard waits for it
-	if len(args) == 1 && args[0] == strconv.Itoa(os.Getppid()) {
-		<-ended
-	}
-	_, _ = unix.Write(guardedFD, []byte("1"))
-}
-
-// guardPushes starts a guard for a mount with pushes, and returns a function that ends it.
-func (d *Daemon) guardPushes(server *fs.Server) (stop func()) {
-	if !server.Pushes() {
-		return func() {}
-	}
-	stop, err := d.startGuard()
-	if err != nil {
-		d.Log.Debug("no guard", "event", "no_guard", "err", err)
-		return func() {}
-	}
-	return stop
+	return startGuard(abort)
 }

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"encoding/binary"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -96,6 +98,10 @@ func killedServer(t *testing.T, guarded bool) (m mountpoint, server *exec.Cmd) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fd, err := fusemount.OpenAbort(unix.Mkdev(0, m.on.Minor))
+	if err != nil {
+		t.Skipf("only the kernel could end the server: %v", errors.Join(err, d.Unmount(true)))
+	}
 	server = exec.CommandContext(t.Context(), "stat", dir)
 	if guarded {
 		server = exec.CommandContext(t.Context(), os.Args[0])
@@ -121,10 +127,6 @@ func killedServer(t *testing.T, guarded bool) (m mountpoint, server *exec.Cmd) {
 	order.PutUint32(reply[20:], 31)
 	order.PutUint32(reply[40:], 4096) // largest write
 	if _, err := connection.Write(reply); err != nil {
-		t.Fatal(err)
-	}
-	fd, err := fusemount.OpenAbort(unix.Mkdev(0, m.on.Minor))
-	if err != nil {
 		t.Fatal(err)
 	}
 	abort := os.NewFile(uintptr(fd), "abort")
@@ -155,9 +157,11 @@ func TestMain(m *testing.M) {
 	case os.Args[0] == GuardName:
 		Guard(os.Args[1:])
 	case dir != "":
-		if _, err := guard(os.NewFile(4, "abort")); err != nil {
+		g, err := startGuard(os.NewFile(4, "abort"))
+		if err != nil {
 			panic(err)
 		}
+		_, _ = io.Copy(io.Discard, g.ready)
 		_, _ = os.Stat(dir)
 	default:
 		os.Exit(m.Run())
