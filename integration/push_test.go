@@ -87,8 +87,8 @@ func comparePart(t *testing.T, m *harness.Mount, folder, path string, dice *rand
 	}
 }
 
-// A mount that is killed during pushes ends, and so does its reader. If a push waits for the reader,
-// the kernel ends both after ten minutes.
+// A mount that is killed during pushes ends, and so do its readers. If a push waits for a reader, the
+// guard of the mount ends both, and without it the kernel does after ten minutes.
 func TestPushKilled(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
@@ -96,18 +96,23 @@ func TestPushKilled(t *testing.T) {
 	for i := range *pushKills {
 		m := harness.MountSource(t, c.stores["catalog"])
 		m.Ended = true
-		reader := exec.Command("cp", "-r", m.Path("tree"), t.TempDir())
-		if i%2 == 0 {
-			reader = exec.Command("grep", "-r", "--binary-files=text", "no such text", m.Path("tree"))
+		var readers []*exec.Cmd
+		for range 2 {
+			readers = append(readers, exec.Command("cp", "-r", m.Path("tree"), t.TempDir()),
+				exec.Command("grep", "-r", "--binary-files=text", "no such text", m.Path("tree")))
 		}
-		if err := reader.Start(); err != nil {
-			t.Fatal(err)
+		for _, r := range readers {
+			if err := r.Start(); err != nil {
+				t.Fatal(err)
+			}
 		}
-		time.Sleep(time.Duration(i%10) * 30 * time.Millisecond)
+		time.Sleep(time.Duration(4+i%10) * 30 * time.Millisecond) // the guard has started
 		m.Signal(syscall.SIGKILL)
-		if _, ok := m.Wait(12 * time.Minute); !ok {
+		if _, ok := m.Wait(time.Minute); !ok {
 			t.Fatal("the killed mount does not end")
 		}
-		reader.Wait() //nolint:errcheck // it ends, with any status
+		for _, r := range readers {
+			r.Wait() //nolint:errcheck // it ends, with any status
+		}
 	}
 }

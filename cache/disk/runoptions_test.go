@@ -56,22 +56,40 @@ func TestRunOptions(t *testing.T) {
 	}
 }
 
-// TestNoWaitIsInMemory checks that chunks outside memory are neither returned nor read.
-func TestNoWaitIsInMemory(t *testing.T) {
+// notInMemory returns a store with chunks whose pages were dropped. now reads chunks without waiting for the
+// disk, and reports whether all were in memory.
+func notInMemory(t *testing.T) (b *fixture, now func() bool) {
+	t.Helper()
 	dir := cacheDir(t)
-	b := openAt(t, dir)
+	b = openAt(t, dir)
 	b.put(1, 0, 20)
 	if err := b.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	now := func() bool {
+	now = func() bool {
 		_, ok := b.RunIn(hashOf(1), chunks(0, 20), RunOptions{Buffer: newBytes, NoWait: true})
 		return ok
 	}
 	if !now() {
 		t.Skip("this kernel, or this file system, does not tell what is in memory")
 	}
-	dropPages(t, dir)
+	f, err := os.Open(filepath.Join(dir, "seg/00000001"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	if nowait.ReadAt(int(f.Fd()), make([]byte, 4096), 0) > 0 {
+		t.Skip("this file system keeps all in memory")
+	}
+	return b, now
+}
+
+// TestNoWaitIsInMemory checks that chunks outside memory are neither returned nor read.
+func TestNoWaitIsInMemory(t *testing.T) {
+	b, now := notInMemory(t)
 	for range 3 {
 		if now() {
 			t.Fatal("it came, though it was not in memory")
@@ -86,38 +104,9 @@ func TestNoWaitIsInMemory(t *testing.T) {
 	}
 }
 
-// dropPages drops the first segment from memory.
-func dropPages(t *testing.T, dir string) {
-	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "seg/00000001"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
-	if nowait.ReadAt(int(f.Fd()), make([]byte, 4096), 0) > 0 {
-		t.Skip("this file system keeps all in memory")
-	}
-}
-
-// TestWillRead checks that chunks come into memory without a read, and that no other call waits.
+// TestWillRead checks that chunks come into memory without a read.
 func TestWillRead(t *testing.T) {
-	dir := cacheDir(t)
-	b := openAt(t, dir)
-	b.put(1, 0, 20)
-	if err := b.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	now := func() bool {
-		_, ok := b.RunIn(hashOf(1), chunks(0, 20), RunOptions{Buffer: newBytes, NoWait: true})
-		return ok
-	}
-	if !now() {
-		t.Skip("this kernel, or this file system, does not tell what is in memory")
-	}
-	dropPages(t, dir)
+	b, now := notInMemory(t)
 	b.WillRead(hashOf(1), chunks(20, 30)) // not stored
 	b.WillRead(hashOf(2), chunks(0, 20))
 	if now() {
@@ -131,7 +120,8 @@ func TestWillRead(t *testing.T) {
 	}
 }
 
-// TestD08_WillReadDoesNotHang blocks the disk. Only as many calls as there are slots use it.
+// TestD08_WillReadDoesNotHang takes all slots of readers, as a disk that hangs does. WillRead then does not
+// wait, and leaves the disk alone.
 func TestD08_WillReadDoesNotHang(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
@@ -140,8 +130,9 @@ func TestD08_WillReadDoesNotHang(t *testing.T) {
 	for range cap(b.reads.slots) {
 		b.reads.slots <- struct{}{}
 	}
-	b.reads.try(func() { t.Error("it runs without a slot") })
+	d.setFault(func(op, name string) error { t.Errorf("%s of %s", op, name); return unix.EIO })
 	b.WillRead(hashOf(1), chunks(0, 20))
+	d.setFault(nil)
 	for range cap(b.reads.slots) {
 		<-b.reads.slots
 	}

@@ -39,7 +39,7 @@ func newStatus() *cobra.Command {
 		Long: `Lists the xetfs mounts of this machine, or those at DIR, one line per mount:
 
   SHOWN    symbol and version, or the number of symbols in use
-  READ     bytes of files that the kernel got for programs
+  READ     bytes of files sent to the kernel, also before a read
   RATE     the same per second, with --watch
   LOCAL    share of the bytes that did not come from the origin
   ORIGIN   bytes received from SOURCE
