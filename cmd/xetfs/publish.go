@@ -118,7 +118,7 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 	o.TempFile, o.Mirror = store.TempFile, store.Mirror
 	r, err := publish.Run(ctx, o, p.report)
 	if err == nil {
-		stack.WriteListing(ctx, store.WriteStore, nil, writesListing(p.cmd), p.report.Note)
+		store.WriteListing(ctx, writesListing(p.cmd), p.report.Note)
 	}
 	return p.finish(ctx, r, store.Pages(), err)
 }

@@ -21,72 +21,73 @@ func Prefixes() []string {
 // Encode returns the bytes of a listing. The objects must be sorted by key, and each must begin
 // with one of the prefixes. It returns the first error of objects, and those of Builder.Encode.
 func Encode(prefixes []string, objects iter.Seq2[Object, error]) ([]byte, error) {
-	var b Builder
+	b := NewBuilder(prefixes, 0)
 	for o, err := range objects {
 		if err != nil {
 			return nil, err
 		}
 		b.Add(o)
 	}
-	return b.Encode(prefixes)
+	return b.Encode()
 }
 
 // A Builder encodes a listing. Its objects are added in the order of their keys.
 type Builder struct {
-	lines []byte
-	xorbs [2]int // start and end of their lines
+	prefixes []string
+	text     []byte // the first line, and the lines of objects
+	objects  int    // offset of the first object
+	xorbs    [2]int // start and end of their lines
+}
+
+// NewBuilder returns a Builder of a listing with some prefixes. The size in bytes, which may be
+// zero, is that of memory to start with.
+func NewBuilder(prefixes []string, size int) *Builder {
+	prefixes = slices.Sorted(slices.Values(prefixes))
+	first, err := json.Marshal(head{Format: 1, Prefixes: prefixes})
+	if err != nil {
+		panic(err) // strings have an encoding
+	}
+	b := &Builder{prefixes: prefixes, text: append(make([]byte, 0, max(size, len(first)+1)), first...)}
+	b.text = append(b.text, '\n')
+	b.objects = len(b.text)
+	return b
 }
 
 // Add adds an object.
 func (b *Builder) Add(o Object) {
-	from := len(b.lines)
-	b.lines = o.append(b.lines)
+	from := len(b.text)
+	b.text = o.append(b.text)
 	b.noteXorbs(from)
 }
 
-// Lines returns the encoding of the objects that were added.
-func (b *Builder) Lines() []byte { return b.lines }
-
-// AddLines adds objects of another Builder, the result of its Lines.
+// AddLines adds objects of a Listing, the result of its Lines.
 func (b *Builder) AddLines(lines []byte) {
-	from := len(b.lines)
-	b.lines = append(b.lines, lines...)
+	from := len(b.text)
+	b.text = append(b.text, lines...)
 	b.noteXorbs(from)
 }
 
 func (b *Builder) noteXorbs(from int) {
-	if bytes.HasPrefix(b.lines[from:], []byte(names.XorbPrefix)) {
+	if bytes.HasPrefix(b.text[from:], []byte(names.XorbPrefix)) {
 		if b.xorbs[1] == 0 {
 			b.xorbs[0] = from
 		}
-		b.xorbs[1] = len(b.lines)
+		b.xorbs[1] = len(b.text)
 	}
 }
 
 // Encode returns the bytes of the listing. Each key begins with one of the prefixes. Xorbs and
 // their prefix are left out if the listing would exceed MaxSize, because no reader of files lists
 // xorbs. A listing that still exceeds MaxSize is an error.
-func (b *Builder) Encode(prefixes []string) ([]byte, error) {
-	all, err := seal(prefixes, b.lines)
-	if err == nil && len(all) > MaxSize {
-		few := slices.DeleteFunc(slices.Clone(prefixes), func(p string) bool { return p == names.XorbPrefix })
-		all, err = seal(few, slices.Concat(b.lines[:b.xorbs[0]], b.lines[b.xorbs[1]:]))
+func (b *Builder) Encode() ([]byte, error) {
+	if len(b.text)+sumLine > MaxSize && b.xorbs[1] > 0 {
+		few := NewBuilder(slices.DeleteFunc(slices.Clone(b.prefixes), func(p string) bool { return p == names.XorbPrefix }), 0)
+		few.text = slices.Concat(few.text, b.text[b.objects:b.xorbs[0]], b.text[b.xorbs[1]:])
+		b = few
 	}
-	if err == nil && len(all) > MaxSize {
-		return nil, fmt.Errorf("listing: %d bytes, at most %d are allowed", len(all), MaxSize)
+	if n := len(b.text) + sumLine; n > MaxSize {
+		return nil, fmt.Errorf("listing: %d bytes, at most %d are allowed", n, MaxSize)
 	}
-	return all, err
-}
-
-// seal puts the first line before the lines of objects, and the checksum behind them.
-func seal(prefixes []string, lines []byte) ([]byte, error) {
-	prefixes = slices.Sorted(slices.Values(prefixes))
-	first, err := json.Marshal(head{Format: 1, Prefixes: prefixes})
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, 0, len(first)+1+len(lines)+sumLine)
-	b = append(append(append(b, first...), '\n'), lines...)
-	sum := page.Sum(b[:len(b)-1])
-	return append(hex.AppendEncode(b, sum[:]), '\n'), nil
+	sum := page.Sum(b.text[:len(b.text)-1])
+	return append(hex.AppendEncode(b.text, sum[:]), '\n'), nil
 }

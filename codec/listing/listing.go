@@ -49,6 +49,25 @@ func Decode(b []byte) (*Listing, error) {
 	return l, nil
 }
 
+// Unchecked reads a listing that was encoded by this package, as its checksum sum proves: its lines
+// are not checked. False: b is another listing, or does not have all Prefixes.
+func Unchecked(b []byte, sum string) (*Listing, bool) {
+	if sum == "" || SumOf(b) != sum {
+		return nil, false
+	}
+	l, _, err := decode(b)
+	return l, err == nil && slices.Equal(l.prefixes, Prefixes())
+}
+
+// SumOf returns the checksum in the last line of a listing, which it does not compare. It returns ""
+// for bytes that are no listing.
+func SumOf(b []byte) string {
+	if len(b) < sumLine {
+		return ""
+	}
+	return string(b[len(b)-sumLine : len(b)-1])
+}
+
 // DecodePaths returns the objects of an encoded listing whose path is not their key. Errors are those of
 // Decode, but it does not check the lines of a listing without paths.
 func DecodePaths(b []byte) (all []Object, err error) {
@@ -159,6 +178,13 @@ func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] 
 			}
 		}
 	}
+}
+
+// Lines returns the lines of the objects below a folder, whose path ends with a slash. Builder.AddLines adds
+// them to another listing.
+func (l *Listing) Lines(folder string) []byte {
+	behind := folder[:len(folder)-1] + "0" // the byte after a slash
+	return l.lines[l.search(folder):l.search(behind)]
 }
 
 // covers reports whether every object that begins with prefix is listed.

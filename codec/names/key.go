@@ -87,6 +87,9 @@ type Parsed struct {
 	Gone    bool      // SymbolKind
 }
 
+// FolderByte is the index of the byte of a hash whose two digits are the folder in its key.
+const FolderByte = 7
+
 // XorbKey is the key of a xorb.
 func XorbKey(x codec.Hash) Key { return dataKey(XorbPrefix, x, ".xorb") }
 

@@ -92,7 +92,8 @@ func benchManyShards(t *testing.T, r *results) {
 	}
 }
 
-// layShards makes a store with n shards and their xorbs.
+// layShards makes a store with n shards and their xorbs. They are older than publishes of the last
+// minutes, which list folders with new files again.
 func layShards(t *testing.T, store string, n int) {
 	t.Helper()
 	start := time.Now()
@@ -102,7 +103,11 @@ func layShards(t *testing.T, store string, n int) {
 		b := origintest.NewBuilder(t, origintest.Form{})
 		b.Add(content, len(content))
 		for k, value := range b.Objects() {
-			harness.WriteFile(t, filepath.Join(store, string(k)), value)
+			path := filepath.Join(store, string(k))
+			harness.WriteFile(t, path, value)
+			if err := os.Chtimes(path, start, start.Add(-24*time.Hour)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	t.Logf("%d shards were made in %v", n, time.Since(start).Round(time.Second))

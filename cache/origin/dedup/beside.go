@@ -11,28 +11,41 @@ import (
 // other xorbs of the same shard. The lists make the hashes of their xorbs. A list that cannot be
 // read is left out.
 func (k *Index) Beside(x codec.Hash, most int) []*shard.XorbInfo {
-	stored, ok := k.byHash[x]
-	if !ok || stored.at == unlisted {
-		return nil
-	}
-	i := stored.at
-	// The xorbs of one shard follow each other. Those behind x are more likely to be next.
-	first, end := i, i+1
-	for ; int(end) < len(k.xorbs) && int(end-first) < most && k.areBeside(i, end); end++ {
-	}
-	for ; first > 0 && int(end-first) < most && k.areBeside(i, first-1); first-- {
-	}
 	var all []*shard.XorbInfo
-	for at := first; at < end; at++ {
+	add := func(at uint32, ok bool) {
+		if !ok {
+			return
+		}
 		if in := k.xorbInfo(&k.xorbs[at]); in != nil {
 			all = append(all, in)
+		}
+	}
+	if p, ok := k.findInRuns(x); ok {
+		r := p.run
+		first, end := beside(p.index, r.xorbCount(), most, func(i uint32) uint32 { return r.xorb(i).shard })
+		for i := first; i < end; i++ {
+			add(k.runXorb(r, i))
+		}
+		return all
+	}
+	if at, ok := k.xorbAt(x); ok {
+		first, end := beside(at, uint32(len(k.xorbs)), most, func(i uint32) uint32 { return k.xorbs[i].shard })
+		for i := first; i < end; i++ {
+			add(i, true)
 		}
 	}
 	return all
 }
 
-func (k *Index) areBeside(x, y uint32) bool {
-	return k.xorbs[x].shard == k.xorbs[y].shard && k.xorbs[x].shard != ownFooter
+// beside returns a range of up to most of n xorbs that are in one shard with xorb i. The xorbs of
+// one shard follow each other. Those behind i are more likely to be next.
+func beside(i, n uint32, most int, shardOf func(uint32) uint32) (first, end uint32) {
+	first, end = i, i+1
+	for ; end < n && int(end-first) < most && shardOf(end) == shardOf(i); end++ {
+	}
+	for ; first > 0 && int(end-first) < most && shardOf(first-1) == shardOf(i); first-- {
+	}
+	return first, end
 }
 
 // xorbInfo returns the chunk list of a xorb, or nil.

@@ -30,13 +30,13 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	if o.Damaged == nil {
 		o.Damaged = func(names.Key, error) {}
 	}
-	k := &Index{ctx: ctx, s: s, o: o, byHash: map[codec.Hash]storedXorb{}, listed: map[codec.Hash]uint32{}}
+	k := &Index{ctx: ctx, s: s, o: o}
 	k.window.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.TempFile
 	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
 		sink.SyncAll() // the session that put these objects may have ended before they were durable
 	}
-	b := &builder{Index: k}
+	b := &builder{Index: k, short: map[codec.Hash]bool{}}
 	if err := b.build(); err != nil {
 		return nil, errors.Join(err, k.Close())
 	}
@@ -50,6 +50,9 @@ const shardRecord = 48
 // A builder fills an Index.
 type builder struct {
 	*Index
+	now                 runState            // of the folders, without those that the next session must list
+	shardsNow, xorbsNow []listedObject      // of the listed folders; shards by age
+	short               map[codec.Hash]bool // whether xorbs exist in full that are shorter than a shard says
 }
 
 // A listedObject is a shard or xorb in a listing. It has no pointers, because a store may have
@@ -66,25 +69,48 @@ func (o listedObject) shardItem() origin.Item {
 
 func (b *builder) build() error {
 	b.index.fill()
-	var xorbs, shards []listedObject
+	all, err := b.addShards()
+	if err != nil {
+		return err
+	}
+	if all { // else a xorb may be listed in a shard that was left out
+		for _, o := range b.xorbsNow {
+			if stored := b.byHash[o.hash]; stored.at != unlisted || stored.inRun {
+				continue
+			}
+			b.now.forgetXorb(o.hash)
+			if err := b.passDamaged(names.XorbKey(o.hash), b.orphan(o)); err != nil {
+				return err
+			}
+		}
+	}
+	if b.o.Mirror != nil {
+		b.saveState()
+	}
+	return b.index.filled()
+}
+
+// list lists the store, except folders that have their state in seen. Shards are sorted by age.
+func (b *builder) list(seen runState) error {
+	b.now = newRunState()
 	var lists errgroup.Group
 	lists.Go(func() (err error) {
-		if xorbs, err = b.list(names.XorbPrefix); err != nil {
+		if b.xorbsNow, err = b.listPrefix(names.XorbPrefix, seen.Xorbs, b.now.Xorbs); err != nil {
 			return err
 		}
-		b.byHash = make(map[codec.Hash]storedXorb, len(xorbs))
-		for _, o := range xorbs {
-			b.byHash[o.hash] = storedXorb{unlisted, o.size}
+		b.byHash = make(map[codec.Hash]storedXorb, len(b.xorbsNow))
+		for _, o := range b.xorbsNow {
+			b.byHash[o.hash] = storedXorb{at: unlisted, size: o.size}
 		}
 		return nil
 	})
 	lists.Go(func() (err error) {
-		if shards, err = b.list(names.ShardPrefix); err != nil {
+		if b.shardsNow, err = b.listPrefix(names.ShardPrefix, seen.Shards, b.now.Shards); err != nil {
 			return err
 		}
-		sortByAge(shards)
-		b.listed = make(map[codec.Hash]uint32, len(shards))
-		for age, o := range shards {
+		sortByAge(b.shardsNow)
+		b.listed = make(map[codec.Hash]uint32, len(b.shardsNow))
+		for age, o := range b.shardsNow {
 			b.listed[o.hash] = uint32(age)
 		}
 		return nil
@@ -92,30 +118,21 @@ func (b *builder) build() error {
 	if err := lists.Wait(); err != nil {
 		return err
 	}
-	all, err := b.addShards(shards)
-	if err != nil {
-		return err
-	}
-	if all { // else a xorb may be listed in a shard that was left out
-		for _, o := range xorbs {
-			if b.byHash[o.hash].at != unlisted {
-				continue
-			}
-			if err := b.passDamaged(names.XorbKey(o.hash), b.orphan(o)); err != nil {
-				return err
-			}
-		}
-	}
-	return b.index.filled()
+	b.sameShards = unchanged(names.ShardKey, seen.Shards, b.now.Shards)
+	b.sameXorbs = unchanged(names.XorbKey, seen.Xorbs, b.now.Xorbs)
+	return nil
 }
 
-// addShards adds the shards of a listing, oldest first. Entries of older shards give way to those of
-// newer ones. It reports whether no shard was left out.
-func (b *builder) addShards(shards []listedObject) (all bool, err error) {
+// addShards lists the store and adds its shards, oldest first. Entries of older shards give way to
+// those of newer ones. It reports whether no shard was left out.
+func (b *builder) addShards() (all bool, err error) {
 	if b.o.Mirror != nil {
-		return b.addMirrored(shards)
+		return b.addMirrored()
 	}
-	for _, o := range shards {
+	if err := b.list(runState{}); err != nil {
+		return false, err
+	}
+	for _, o := range b.shardsNow {
 		if err := b.shard(o); err != nil {
 			return false, err
 		}
@@ -129,9 +146,9 @@ func sortByAge(shards []listedObject) {
 	})
 }
 
-// list returns the shards or xorbs of the store.
-func (b *builder) list(prefix string) (objects []listedObject, err error) {
-	for item, err := range origin.ListData(b.ctx, b.s, prefix) {
+// listPrefix returns the shards or xorbs of the store, except those in folders with their state in seen.
+func (b *builder) listPrefix(prefix string, seen, now origin.FolderStates) (objects []listedObject, err error) {
+	for item, err := range origin.ListChanged(b.ctx, b.s, prefix, seen, now) {
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +177,7 @@ func (b *builder) shard(o listedObject) error {
 // there returns nil if a xorb that a shard lists exists, and errAbsent if it is absent or too
 // short. It reads no chunk.
 func (b *builder) there(x *shard.XorbInfo) error {
-	stored, ok := b.byHash[x.Xorb]
+	stored, ok := b.storedXorb(x.Xorb)
 	if !ok {
 		return errAbsent
 	}

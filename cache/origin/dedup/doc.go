@@ -9,7 +9,14 @@
 // A store has a mirror of its shards (package mirror). The entries of mirrored shards are in
 // sorted runs that later sessions load, so a session opens new shards alone. A run is used only
 // if a new listing has all its shards and the same of its xorbs. Lookups compare whole hashes with
-// the shards, so a wrong run cannot lead to a wrong chunk. Numbers are little-endian.
+// the shards, so a wrong run cannot lead to a wrong chunk.
+//
+// A folder of a local store has a state, which changes with its names. A session saves the states of
+// the folders and the names of the runs that have all their shards. The next session lists only the
+// folders that have changed. It looks for a xorb in another folder when a lookup finds a chunk of it.
+// All folders are listed if the runs do not fit the listing.
+//
+// Numbers are little-endian.
 //
 //	offset  size  field
 //	     0     8  "XETFSRN" and the version, 0x01

@@ -18,8 +18,7 @@ import (
 
 // An Index lists the chunks and files of a store, for a packer that need not store them again.
 // It has an entry of 16 bytes for each chunk and file. A small index is in memory, and a large
-// one is in scratch files. Its memory grows only with the number of xorbs, by some 100 bytes
-// for each.
+// one is in files. Its memory grows only with the number of xorbs, by some 100 bytes for each.
 //
 //	hash ──one word of it──▶ entry: xorb, chunk  ──▶ where its hashes stand ──▶ all 32 bytes
 //	                         entry: shard, block ──▶ the File Info block
@@ -36,13 +35,18 @@ type Index struct {
 	ctx    context.Context // of the packing session that asks
 	s      origin.Store
 	o      Options
-	shards []shardRef
-	xorbs  []xorbRef
-	byHash map[codec.Hash]storedXorb
-	listed map[codec.Hash]uint32 // shards of the store when the Index was opened, by age: 0 is the oldest
+	shards []shardRef // in table, and those of runs that were looked up
+	xorbs  []xorbRef  // likewise
 	index  table
-	runs   []*shardRun // oldest first; table has newer entries
-	chunks int64
+	runs   []*shardRun             // oldest first; table has newer entries
+	inRuns map[codec.Hash]runPlace // xorbs of runs; nil: no lookup needed it yet
+
+	// The store is listed when the Index is opened, except folders that have not changed since
+	// the runs were made.
+	byHash                map[codec.Hash]storedXorb // that were listed or looked up
+	listed                map[codec.Hash]uint32     // shards, by age: 0 is the oldest
+	sameShards, sameXorbs folderSet
+
 	window hashWindow
 	leaves []merkle.Leaf // of the xorb that was checked last
 }
@@ -99,8 +103,9 @@ type xorbRef struct {
 
 // A storedXorb is a xorb that the store had when the Index was opened, or that the session stored.
 type storedXorb struct {
-	at   uint32 // index into xorbs, or unlisted
-	size int64  // as the store lists it; 0: stored by the session
+	at    uint32 // index into xorbs, or unlisted
+	inRun bool   // with at unlisted: a run has its chunks
+	size  int64  // as the store lists it; 0: stored by the session
 }
 
 // A checkState is the result of comparing the chunks that are listed for a xorb with its hash.
@@ -117,9 +122,6 @@ const (
 	ownFooter = math.MaxUint32
 )
 
-// Chunks returns the number of chunks in the index.
-func (k *Index) Chunks() int64 { return k.chunks }
-
 // Close removes the scratch files.
 func (k *Index) Close() error {
 	err := k.index.close()
@@ -130,18 +132,21 @@ func (k *Index) Close() error {
 	return err
 }
 
-// Has reports whether the store had a shard or a xorb when the Index was opened, or the session
-// has stored it since.
+// Has reports whether the store has a shard or a xorb. An object that was deleted after the Index was
+// opened, or stored by another session, may be reported or not.
 func (k *Index) Has(key names.Key) bool {
 	p, err := names.ParseKey(key)
 	switch {
 	case err != nil:
 		return false
 	case p.Kind == names.ShardKind:
-		_, ok := k.listed[p.Hash]
-		return ok
+		if _, ok := k.listed[p.Hash]; ok || !k.sameShards.has(p.Hash) {
+			return ok
+		}
+		_, err := k.s.Size(k.ctx, key)
+		return err == nil
 	case p.Kind == names.XorbKind:
-		_, ok := k.byHash[p.Hash]
+		_, ok := k.storedXorb(p.Hash)
 		return ok
 	}
 	return false
@@ -164,7 +169,7 @@ func (k *Index) find(word uint64, accept func(location) bool) {
 	})
 	for i := len(k.runs) - 1; i >= 0 && !found; i-- {
 		if at, ok := k.runs[i].find(word, k.index.buffer()); ok {
-			at, ok = k.runs[i].place(at)
+			at, ok = k.place(k.runs[i], at)
 			found = ok && accept(at)
 		}
 	}
@@ -188,11 +193,11 @@ func (k *Index) Lookup(chunk codec.Hash) (x codec.Hash, index uint32, ok bool) {
 
 // Chunk implements pack.Ledger.
 func (k *Index) Chunk(x codec.Hash, index uint32) (codec.Hash, bool) {
-	stored, ok := k.byHash[x]
-	if !ok || stored.at == unlisted {
+	at, ok := k.xorbAt(x)
+	if !ok {
 		return codec.Hash{}, false
 	}
-	return k.hashAt(stored.at, index)
+	return k.hashAt(at, index)
 }
 
 // A hashWindow has the hashes of consecutive chunks of one xorb, because chunks are mostly
@@ -420,8 +425,7 @@ var errAbsent = errors.New("the xorb is absent")
 func (k *Index) addXorb(x xorbRef, hash func(int) codec.Hash) error {
 	i := uint32(len(k.xorbs))
 	k.xorbs = append(k.xorbs, x)
-	k.byHash[x.hash] = storedXorb{i, k.byHash[x.hash].size}
-	k.chunks += int64(x.chunks)
+	k.byHash[x.hash] = storedXorb{at: i, size: k.byHash[x.hash].size}
 	for c := range x.chunks {
 		if err := k.index.add(hash(int(c)).Word(3), chunkAt(i, c)); err != nil {
 			return err

@@ -102,7 +102,7 @@ func TestKnownLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	origintest.Close(t, k)
-	t.Logf("%d chunks: opened in %v, %d MiB of heap", k.Chunks(), time.Since(began), (heap()-before)>>20)
+	t.Logf("%d chunks: opened in %v, %d MiB of heap", largeChunks, time.Since(began), (heap()-before)>>20)
 	lookUp := func(what string, hash func(i int) codec.Hash, want bool) {
 		hashes := make([]codec.Hash, 100_000)
 		for i := range hashes {

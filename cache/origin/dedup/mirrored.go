@@ -12,30 +12,52 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// addMirrored adds the shards of a listing, oldest first, through their copies. Shards without a
-// sorted run get one. It reports whether no shard was left out.
-func (b *builder) addMirrored(shards []listedObject) (all bool, err error) {
-	s := &runSet{builder: b, folder: b.o.Mirror.Folder, shards: shards, state: make([]shardState, len(shards)), short: map[codec.Hash]bool{}}
-	all, err = s.fetch()
+// addMirrored lists the store and adds its shards, oldest first, through their copies. Shards without
+// a sorted run get one. It reports whether no shard was left out.
+func (b *builder) addMirrored() (all bool, err error) {
+	s, all, err := b.openRuns(b.loadState())
+	if errors.Is(err, errOtherRuns) {
+		s, all, err = b.openRuns(runState{})
+	}
 	if err != nil {
 		return false, err
 	}
-	err = s.load()
-	if err == nil {
-		err = s.build()
-	}
+	err = s.build()
 	if err == nil {
 		s.merge()
 	}
-	var inUse []string
+	b.runs = s.runs
+	if err != nil {
+		return false, err
+	}
 	for _, r := range s.runs {
-		b.addRun(r)
-		inUse = append(inUse, r.name)
+		b.now.Runs = append(b.now.Runs, r.name)
 	}
-	if err == nil {
-		b.o.Mirror.Trim(inUse...)
+	b.o.Mirror.Trim(b.now.Runs...)
+	return all, nil
+}
+
+// errOtherRuns means that the runs are not those of the listing and of the folders that it left out.
+var errOtherRuns = errors.New("other runs")
+
+// openRuns lists the store, except folders that have their state in seen, and opens the runs for it.
+func (b *builder) openRuns(seen runState) (s *runSet, all bool, err error) {
+	if err := b.list(seen); err != nil {
+		return nil, false, err
 	}
-	return all, err
+	s = &runSet{builder: b, folder: b.o.Mirror.Folder, state: make([]shardState, len(b.shardsNow))}
+	if all, err = s.fetch(); err != nil {
+		return nil, false, err
+	}
+	if len(seen.Runs) > 0 {
+		err = s.reload(seen.Runs)
+	} else {
+		err = s.load()
+	}
+	if err != nil {
+		closeRuns(s.runs)
+	}
+	return s, all, err
 }
 
 // A runSet selects the sorted runs for a listing, and makes those that are missing. Each shard
@@ -44,9 +66,7 @@ func (b *builder) addMirrored(shards []listedObject) (all bool, err error) {
 type runSet struct {
 	*builder
 	folder *mirror.Folder
-	shards []listedObject      // of the listing, by age
-	state  []shardState        // of each shard
-	short  map[codec.Hash]bool // whether xorbs exist in full that are shorter than a shard says
+	state  []shardState // of each shard of the listing, by age
 	runs   []*shardRun
 }
 
@@ -67,8 +87,8 @@ func (s *runSet) fetch() (all bool, err error) {
 		}
 		return true, nil
 	}
-	items := make([]origin.Item, len(s.shards))
-	for i, o := range s.shards {
+	items := make([]origin.Item, len(s.shardsNow))
+	for i, o := range s.shardsNow {
 		items[i] = o.shardItem()
 	}
 	fit, err := s.o.Mirror.Fetch(s.ctx, items)
@@ -90,14 +110,14 @@ func (s *runSet) load() error {
 			s.folder.Remove(file.Name) // damaged, or of another format
 			continue
 		}
-		if !slices.ContainsFunc(r.shards, s.isListed) {
+		if !s.hasShardOf(r) {
 			r.file.Close() // of another store
 			continue
 		}
 		found = append(found, r)
 	}
 	slices.SortFunc(found, func(x, y *shardRun) int {
-		return cmp.Or(cmp.Compare(len(y.shards), len(x.shards)), cmp.Compare(x.name, y.name))
+		return cmp.Or(cmp.Compare(y.shardCount(), x.shardCount()), cmp.Compare(x.name, y.name))
 	})
 	for i, r := range found {
 		fits, err := s.fits(r)
@@ -111,7 +131,27 @@ func (s *runSet) load() error {
 		}
 		s.add(r)
 	}
-	slices.SortFunc(s.runs, func(x, y *shardRun) int { return cmp.Compare(slices.Max(x.ages), slices.Max(y.ages)) })
+	slices.SortFunc(s.runs, func(x, y *shardRun) int { return cmp.Compare(x.age, y.age) })
+	return nil
+}
+
+// reload opens the runs of an earlier session, oldest first.
+func (s *runSet) reload(runs []string) error {
+	for _, name := range runs {
+		r, err := openRun(s.folder, name)
+		if err != nil {
+			return errOtherRuns
+		}
+		fits, err := s.fits(r)
+		if err == nil && !fits {
+			err = errOtherRuns
+		}
+		if err != nil {
+			r.file.Close()
+			return err
+		}
+		s.add(r)
+	}
 	return nil
 }
 
@@ -121,27 +161,39 @@ func closeRuns(runs []*shardRun) {
 	}
 }
 
-func (s *runSet) isListed(of runShard) bool {
-	age, ok := s.listed[of.hash]
-	return ok && s.state[age] != leftOut
+// hasShardOf reports whether a shard of a run is listed.
+func (s *runSet) hasShardOf(r *shardRun) bool {
+	for i := range r.shardCount() {
+		if age, ok := s.listed[r.shard(i).hash]; ok && s.state[age] != leftOut {
+			return true
+		}
+	}
+	return false
 }
 
 // fits reports whether a run may be used, and determines the age of its newest shard. It must be
 // intact, and have only shards of the listing that no other run has, with their sizes. The same
-// xorbs must exist as when it was made.
+// xorbs must exist as when it was made. Folders that were not listed have not changed since.
 func (s *runSet) fits(r *shardRun) (bool, error) {
-	r.ages = make([]uint32, len(r.shards))
-	for i, of := range r.shards {
+	for i := range r.shardCount() {
+		of := r.shard(i)
+		if s.sameShards.has(of.hash) {
+			continue
+		}
 		age, ok := s.listed[of.hash]
-		if !ok || s.state[age] != unread || s.shards[age].size != of.size {
+		if !ok || s.state[age] != unread || s.shardsNow[age].size != of.size {
 			return false, nil
 		}
-		r.ages[i] = age
+		r.age = max(r.age, age)
 	}
 	if !r.isIntact() {
 		return false, nil
 	}
-	for _, x := range r.xorbs {
+	for i := range r.xorbCount() {
+		x := r.xorb(i)
+		if s.sameXorbs.has(x.hash) {
+			continue
+		}
 		present, err := s.isPresent(x.hash, x.packed)
 		if err != nil || present != x.present {
 			return false, err
@@ -152,7 +204,7 @@ func (s *runSet) fits(r *shardRun) (bool, error) {
 
 // isPresent reports whether a xorb exists in full. It reads each short xorb once.
 func (s *runSet) isPresent(x codec.Hash, packed uint32) (present bool, err error) {
-	stored, ok := s.byHash[x]
+	stored, ok := s.storedXorb(x)
 	if !ok || stored.size >= int64(packed) {
 		return ok, nil
 	}
@@ -170,8 +222,19 @@ func (s *runSet) isPresent(x codec.Hash, packed uint32) (present bool, err error
 // add adds a run that fits.
 func (s *runSet) add(r *shardRun) {
 	s.runs = append(s.runs, r)
-	for _, age := range r.ages {
-		s.state[age] = covered
+	for i := range r.shardCount() {
+		if age, ok := s.listed[r.shard(i).hash]; ok {
+			s.state[age] = covered
+		}
+	}
+	for i := range r.xorbCount() {
+		x := r.xorb(i)
+		if !x.present {
+			s.now.forgetXorb(x.hash)
+		} else if stored, ok := s.byHash[x.hash]; ok {
+			stored.inRun = true
+			s.byHash[x.hash] = stored
+		}
 	}
 }
 
@@ -184,11 +247,11 @@ func (s *runSet) drop(r *shardRun) {
 // build makes runs of the shards that no run has.
 func (s *runSet) build() error {
 	w := &runBuilder{runSet: s}
-	for age, o := range s.shards {
+	for age, o := range s.shardsNow {
 		if s.state[age] != unread {
 			continue
 		}
-		if err := w.add(o, uint32(age)); err != nil {
+		if err := w.add(o); err != nil {
 			return err
 		}
 		if len(w.entries) >= maxBulk*maxMemtable {
@@ -215,46 +278,23 @@ func (s *runSet) merge() {
 	}
 }
 
-// addRun adds the shards and xorbs of a run to the Index.
-func (k *Index) addRun(r *shardRun) {
-	r.firstShard = uint32(len(k.shards))
-	k.shards, k.xorbs = slices.Grow(k.shards, len(r.shards)), slices.Grow(k.xorbs, len(r.xorbs))
-	for _, of := range r.shards {
-		k.shards = append(k.shards, shardRef{store: k.Shards(), key: names.ShardKey(of.hash), hash: of.hash, size: of.size})
-	}
-	r.xorbAt = make([]uint32, len(r.xorbs))
-	for i, x := range r.xorbs {
-		if !x.present {
-			continue
-		}
-		stored, ok := k.byHash[x.hash]
-		if !ok || stored.at == unlisted {
-			stored.at = uint32(len(k.xorbs))
-			k.xorbs = append(k.xorbs, xorbRef{hash: x.hash, off: x.off, shard: r.firstShard + x.shard, chunks: x.chunks, stride: shardRecord})
-			k.byHash[x.hash] = stored
-			k.chunks += int64(x.chunks)
-		}
-		r.xorbAt[i] = stored.at
-	}
-	k.runs = append(k.runs, r)
-}
-
 // A runBuilder collects the entries of a run in memory.
 type runBuilder struct {
 	*runSet
-	run     shardRun
+	tables  runTables
 	items   []listedObject // of its shards
 	entries []tableEntry
-	xorbs   map[codec.Hash]bool // of run
+	xorbs   map[codec.Hash]bool // of tables
 }
 
 // add adds a shard. A damaged shard is added to the Index alone, so that it is reported each
 // time.
-func (w *runBuilder) add(o listedObject, age uint32) error {
+func (w *runBuilder) add(o listedObject) error {
 	if w.xorbs == nil {
 		w.xorbs = map[codec.Hash]bool{}
 	}
-	at, xorbs, entries := uint32(len(w.run.shards)), len(w.run.xorbs), len(w.entries)
+	before, entries := w.tables, len(w.entries)
+	at := w.tables.shardCount()
 	err := scanShard(w.ctx, w.Shards(), o.shardItem(), func(x *shard.XorbInfo, first int64) error {
 		return w.addXorb(x, first, at)
 	}, func(f shard.FileHead) error {
@@ -262,18 +302,24 @@ func (w *runBuilder) add(o listedObject, age uint32) error {
 		return nil
 	})
 	if err == nil {
-		w.run.shards, w.run.ages = append(w.run.shards, runShard{o.hash, o.size}), append(w.run.ages, age)
+		w.tables.addShard(runShard{o.hash, o.size})
 		w.items = append(w.items, o)
 		return nil
 	}
-	for _, x := range w.run.xorbs[xorbs:] {
-		delete(w.xorbs, x.hash)
+	for i := before.xorbCount(); i < w.tables.xorbCount(); i++ {
+		delete(w.xorbs, w.tables.xorb(i).hash)
 	}
-	w.run.xorbs, w.entries = w.run.xorbs[:xorbs], w.entries[:entries]
+	w.tables, w.entries = before, w.entries[:entries]
 	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
-		return w.shard(o)
+		return w.leaveOut(o)
 	}
 	return err
+}
+
+// leaveOut adds a shard to the Index alone.
+func (w *runBuilder) leaveOut(o listedObject) error {
+	w.now.forgetShard(o.hash)
+	return w.shard(o)
 }
 
 // addXorb adds a xorb of the shard with number at.
@@ -288,10 +334,10 @@ func (w *runBuilder) addXorb(x *shard.XorbInfo, first int64, at uint32) error {
 	w.xorbs[x.Xorb] = true
 	if present {
 		for c := range x.Chunks {
-			w.entries = append(w.entries, tableEntry{x.Chunks[c].Hash.Word(3), chunkAt(uint32(len(w.run.xorbs)), uint32(c))})
+			w.entries = append(w.entries, tableEntry{x.Chunks[c].Hash.Word(3), chunkAt(w.tables.xorbCount(), uint32(c))})
 		}
 	}
-	w.run.xorbs = append(w.run.xorbs, runXorb{
+	w.tables.addXorb(runXorb{
 		hash: x.Xorb, off: first, shard: at, chunks: uint32(len(x.Chunks)), packed: x.Packed, present: present,
 	})
 	return nil
@@ -302,14 +348,13 @@ func (w *runBuilder) flush() error {
 	if len(w.items) == 0 {
 		return nil
 	}
-	r, err := writeRun(w.folder, &w.run, sortedEntries(w.entries))
+	r, err := writeRun(w.folder, &w.tables, sortedEntries(w.entries))
 	if err == nil {
-		r.ages = w.run.ages
 		w.runSet.add(r)
 	} else {
 		w.o.Mirror.Broken(err)
 		for _, o := range w.items {
-			if err := w.shard(o); err != nil {
+			if err := w.leaveOut(o); err != nil {
 				return err
 			}
 		}

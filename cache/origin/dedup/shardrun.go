@@ -1,12 +1,12 @@
 package dedup
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec"
@@ -17,15 +17,17 @@ import (
 // doc.go draws the format. Its entries number shards and xorbs by their place in its tables.
 type shardRun struct {
 	sortedRun
-	file   *mirror.File
-	name   string
-	shards []runShard // oldest first
-	xorbs  []runXorb
+	runTables
+	file *mirror.File
+	name string
+	age  uint32 // of its newest shard, in Index.listed
 
-	ages       []uint32 // of shards, in Index.listed
-	firstShard uint32   // index of shards[0] in Index.shards
-	xorbAt     []uint32 // index of each xorb in Index.xorbs
+	shardAt map[uint32]uint32 // indexes in Index.shards, of shards that were looked up
+	xorbAt  map[uint32]uint32 // indexes in Index.xorbs, likewise; unlisted: it is absent
 }
+
+// runTables are the encoded shards, oldest first, and xorbs of a run. A store may have millions.
+type runTables struct{ shards, xorbs []byte }
 
 // A runShard is a shard of a run.
 type runShard struct {
@@ -53,33 +55,60 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendTables appends the encoding of everything before the entries.
-func (r *shardRun) appendTables(b []byte) []byte {
+func (t *runTables) shardCount() uint32 { return uint32(len(t.shards) / runShardSize) }
+func (t *runTables) xorbCount() uint32  { return uint32(len(t.xorbs) / runXorbSize) }
+
+func (t *runTables) shard(i uint32) runShard {
+	b := t.shards[int(i)*runShardSize:]
+	return runShard{codec.Hash(b[:32]), int64(binary.LittleEndian.Uint64(b[32:]))}
+}
+
+func (t *runTables) addShard(s runShard) {
+	t.shards = binary.LittleEndian.AppendUint64(append(t.shards, s.hash[:]...), uint64(s.size))
+}
+
+func (t *runTables) xorb(i uint32) runXorb {
+	le, b := binary.LittleEndian, t.xorbs[int(i)*runXorbSize:]
+	return runXorb{
+		hash: codec.Hash(b[:32]), off: int64(le.Uint64(b[32:])), shard: le.Uint32(b[40:]),
+		chunks: le.Uint32(b[44:]), packed: le.Uint32(b[48:]), present: le.Uint32(b[52:]) == 1,
+	}
+}
+
+func (t *runTables) addXorb(x runXorb) {
 	le := binary.LittleEndian
-	b = append(b, runMagic...)
-	b = le.AppendUint32(b, uint32(len(r.shards)))
-	b = le.AppendUint32(b, uint32(len(r.xorbs)))
-	for _, s := range r.shards {
-		b = le.AppendUint64(append(b, s.hash[:]...), uint64(s.size))
+	b := le.AppendUint64(append(t.xorbs, x.hash[:]...), uint64(x.off))
+	b = le.AppendUint32(b, x.shard)
+	b = le.AppendUint32(b, x.chunks)
+	b = le.AppendUint32(b, x.packed)
+	present := uint32(0)
+	if x.present {
+		present = 1
 	}
-	for _, x := range r.xorbs {
-		b = le.AppendUint64(append(b, x.hash[:]...), uint64(x.off))
-		b = le.AppendUint32(b, x.shard)
-		b = le.AppendUint32(b, x.chunks)
-		b = le.AppendUint32(b, x.packed)
-		present := uint32(0)
-		if x.present {
-			present = 1
-		}
-		b = le.AppendUint32(b, present)
+	t.xorbs = le.AppendUint32(b, present)
+}
+
+// add adds the tables of a newer run.
+func (t *runTables) add(newer *runTables) {
+	shards, from := t.shardCount(), len(t.xorbs)
+	t.shards = append(t.shards, newer.shards...)
+	t.xorbs = append(t.xorbs, newer.xorbs...)
+	for b := t.xorbs[from:]; len(b) > 0; b = b[runXorbSize:] {
+		binary.LittleEndian.PutUint32(b[40:], binary.LittleEndian.Uint32(b[40:])+shards)
 	}
-	return b
+}
+
+// encode returns the encoding of everything before the entries.
+func (t *runTables) encode() []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(runMagic), t.shardCount())
+	b = binary.LittleEndian.AppendUint32(b, t.xorbCount())
+	return slices.Concat(b, t.shards, t.xorbs)
 }
 
 // writeRun stores a run with the entries that fill yields, and opens it. Its name is the hash of
 // its tables, from which all of it follows.
-func writeRun(f *mirror.Folder, r *shardRun, fill func(yield func(tableEntry) error) error) (*shardRun, error) {
-	tables := r.appendTables(nil)
+func writeRun(f *mirror.Folder, t *runTables, fill func(yield func(tableEntry) error) error) (*shardRun, error) {
+	tables := t.encode()
 	name := f.Runs() + "/" + merkle.Chunk(tables).String()
 	err := f.Create(name, func(out io.Writer) error {
 		sum := crc32.New(castagnoli)
@@ -105,7 +134,7 @@ func openRun(f *mirror.Folder, name string) (*shardRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &shardRun{file: file, name: name}
+	r := &shardRun{file: file, name: name, shardAt: map[uint32]uint32{}, xorbAt: map[uint32]uint32{}}
 	if err := r.decode(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -115,9 +144,8 @@ func openRun(f *mirror.Folder, name string) (*shardRun, error) {
 // decode reads the tables. Their length is bounded by that of the file.
 func (r *shardRun) decode() error {
 	le := binary.LittleEndian
-	in := bufio.NewReaderSize(io.NewSectionReader(r.file, 0, r.file.Size), runBuffer)
-	var b [runXorbSize]byte
-	if _, err := io.ReadFull(in, b[:runHeaderSize]); err != nil {
+	var b [runHeaderSize]byte
+	if _, err := r.file.ReadAt(b[:], 0); err != nil {
 		return err
 	}
 	shards, xorbs := int64(le.Uint32(b[8:])), int64(le.Uint32(b[12:]))
@@ -127,26 +155,11 @@ func (r *shardRun) decode() error {
 		return codec.Corrupt("sorted run", 0, "its header does not fit %d bytes", r.file.Size)
 	}
 	r.sortedRun = sortedRun{file: r.file, off: off, entries: entries / entrySize}
-	r.shards, r.xorbs = make([]runShard, shards), make([]runXorb, xorbs)
-	for i := range r.shards {
-		if _, err := io.ReadFull(in, b[:runShardSize]); err != nil {
-			return err
-		}
-		r.shards[i] = runShard{codec.Hash(b[:32]), int64(le.Uint64(b[32:]))}
+	tables := make([]byte, off-runHeaderSize)
+	if _, err := r.file.ReadAt(tables, runHeaderSize); err != nil {
+		return err
 	}
-	for i := range r.xorbs {
-		if _, err := io.ReadFull(in, b[:]); err != nil {
-			return err
-		}
-		x := runXorb{
-			hash: codec.Hash(b[:32]), off: int64(le.Uint64(b[32:])), shard: le.Uint32(b[40:]),
-			chunks: le.Uint32(b[44:]), packed: le.Uint32(b[48:]), present: le.Uint32(b[52:]) == 1,
-		}
-		if int64(x.shard) >= shards {
-			return codec.Corrupt("sorted run", 0, "it has %d shards, xorb %d is of shard %d", shards, i, x.shard)
-		}
-		r.xorbs[i] = x
-	}
+	r.runTables = runTables{tables[:shards*runShardSize], tables[shards*runShardSize:]}
 	return nil
 }
 
@@ -162,30 +175,14 @@ func (r *shardRun) isIntact() bool {
 	return err == nil && binary.LittleEndian.Uint32(b[:]) == sum.Sum32()
 }
 
-// place translates a location of the run to one of the Index. False: the run is damaged.
-func (r *shardRun) place(at location) (location, bool) {
-	if at.isFile() {
-		at.what += r.firstShard
-		return at, at.shard()-r.firstShard < uint32(len(r.shards))
-	}
-	if at.what >= uint32(len(r.xorbAt)) || !r.xorbs[at.what].present {
-		return location{}, false
-	}
-	return location{r.xorbAt[at.what], at.index}, true
-}
-
 // mergeShardRuns makes one run of two. The second one is newer.
 func mergeShardRuns(f *mirror.Folder, older, newer *shardRun) (*shardRun, error) {
-	r := &shardRun{}
-	r.shards = append(append(r.shards, older.shards...), newer.shards...)
-	r.xorbs = append(r.xorbs, older.xorbs...)
-	for _, x := range newer.xorbs {
-		x.shard += uint32(len(older.shards))
-		r.xorbs = append(r.xorbs, x)
-	}
-	return writeRun(f, r, func(yield func(tableEntry) error) error {
+	var both runTables
+	both.add(&older.runTables)
+	both.add(&newer.runTables)
+	return writeRun(f, &both, func(yield func(tableEntry) error) error {
 		second := newer.reader()
-		second.shards, second.xorbs = uint32(len(older.shards)), uint32(len(older.xorbs))
+		second.shards, second.xorbs = older.shardCount(), older.xorbCount()
 		return mergeEntries([]*entryReader{older.reader(), second}, yield)
 	})
 }

@@ -34,15 +34,24 @@ func AsNetworkFS(t *testing.T, folder string) (undo func()) {
 	return func() { networkFS = before }
 }
 
-// ShortenSettleTime makes settleTime shorter until the test ends. It is above the resolution of the
-// times of all file systems that KeepListed accepts.
-func ShortenSettleTime(t *testing.T) (settle time.Duration) {
+// ShortenSettleTimes makes settleTime and copyTime shorter until the test ends. They are above the
+// resolution of the times of all file systems whose folders have states.
+func ShortenSettleTimes(t *testing.T) (settle time.Duration) {
 	t.Helper()
-	before := settleTime
-	settleTime = 10 * time.Millisecond
-	t.Cleanup(func() { settleTime = before })
-	return settleTime
+	beforeSettle, beforeCopy := settleTime, copyTime
+	settleTime, copyTime = 10*time.Millisecond, 20*time.Millisecond
+	t.Cleanup(func() { settleTime, copyTime = beforeSettle, beforeCopy })
+	return copyTime
 }
 
-// Kept reports whether a store keeps what ListData lists.
-func Kept(s *Store) bool { return s.kept != nil }
+// RecordsChanges reports whether the folders of a store have states.
+func RecordsChanges(s *Store) bool {
+	_, ok := s.recordsChanges()
+	return ok
+}
+
+// FoldersToSync returns the folders that the first Sync of a store syncs.
+func FoldersToSync(s *Store) []string {
+	dirs, _ := s.takeDirty()
+	return dirs
+}

@@ -2,6 +2,7 @@ package dir
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"path"
 	"time"
@@ -9,150 +10,120 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// KeepListed makes ListData keep what it lists, in memory, for the next WriteListing. WriteListing
-// then lists only the folders of shards and xorbs whose names have changed. KeepListed has no effect
-// on a file system that may change a folder without a new time of change.
-func (s *Store) KeepListed() {
-	if recordsChanges(s) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.kept = map[string]listedFolder{}
-	}
-}
+var (
+	_ origin.ChangeLister = (*Store)(nil)
+	_ origin.ChangeLister = (*ReadOnly)(nil)
+)
 
-// recordsChanges reports whether each change of a name changes the time of its folder, by the clock
-// of this host.
-func recordsChanges(s *Store) bool {
+// recordsChanges returns the device of the store. False: a change of a name on it may not change the
+// time of its folder, by the clock of this host.
+func (s *Store) recordsChanges() (device uint64, ok bool) {
 	f, err := s.files.root.Open(".")
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer f.Close()
+	var info unix.Stat_t
 	var st unix.Statfs_t
-	if unix.Fstatfs(int(f.Fd()), &st) != nil {
-		return false
+	fd := int(f.Fd()) // the kernel's descriptors fit an int
+	if unix.Fstatfs(fd, &st) != nil || unix.Fstat(fd, &info) != nil {
+		return 0, false
 	}
 	switch int64(st.Type) & 0xffffffff {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC:
-		return true
+		return info.Dev, true
 	}
-	return false
+	return 0, false
 }
 
-// settleTime is above the resolution of the times of a file system. A folder that changed within
-// it may change again without a new time.
-var settleTime = 2 * time.Second // tests shorten it
+// A folder may change without a new state if its names or its files changed shortly before it was
+// listed. Tests shorten these times.
+var (
+	settleTime = 2 * time.Second  // above the resolution of the times of a file system
+	copyTime   = 10 * time.Minute // another program may write to a file for so long, after its last write
+)
 
-// A folderState is equal in two listings of a folder only if the folder had the same names in both.
-type folderState struct {
-	device, inode uint64
-	changed       int64 // in nanoseconds since 1970
+// A folderScan lists the files of folders that have changed since an earlier scan.
+type folderScan struct {
+	s         *Store
+	seen, now origin.FolderStates
+	file      func(origin.Item)
+	stopped   bool             // the rest of the current folder is ignored
+	same      func(dir string) // is called in place of file for an unchanged folder; nil: no call
+
+	start    time.Time // changes before it are listed
+	prefix   string    // that is walked, without a slash
+	device   uint64
+	records  bool      // whether states can be relied on
+	modified time.Time // of the newest file in the current folder
 }
 
-func stateOf(info *unix.Stat_t) folderState {
-	return folderState{info.Dev, info.Ino, info.Ctim.Nano()}
+// walk lists one of the prefixes of shards and xorbs.
+func (f *folderScan) walk(ctx context.Context, prefix string) error {
+	f.prefix = path.Clean(prefix)
+	f.device, f.records = f.s.recordsChanges()
+	w := walker{root: f.s.files.root, skip: f.skip, left: f.left, file: func(item origin.Item) {
+		if item.Modified.After(f.modified) {
+			f.modified = item.Modified
+		}
+		f.file(item)
+	}}
+	return w.walk(ctx, f.prefix)
 }
 
-// A listedFolder has the objects that were found in a folder, as lines of a listing.
-type listedFolder struct {
-	state folderState
-	lines []byte
+// stateOf returns the state of a folder. A change of its names changes the time.
+func stateOf(device, inode uint64, changed int64) string {
+	return fmt.Sprintf("%d %d %d", device, inode, changed)
 }
 
-// takeKept returns the folders that ListData has kept, once: sizes of files must not become old.
-func (s *Store) takeKept() map[string]listedFolder {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kept := s.kept
-	if kept != nil {
-		s.kept = map[string]listedFolder{}
+func (f *folderScan) skip(dir string, info *unix.Stat_t) bool {
+	f.modified = time.Time{}
+	state := stateOf(info.Dev, info.Ino, info.Ctim.Nano())
+	if !f.records || f.seen[dir] != state {
+		return false
 	}
-	return kept
+	f.now[dir] = state
+	if f.same != nil {
+		f.same(dir)
+	}
+	return true
 }
 
-// keep keeps a folder that settled before it was listed.
-func (s *Store) keep(dir string, f listedFolder, start time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.kept != nil && f.state.changed < start.Add(-settleTime).UnixNano() {
-		s.kept[dir] = f
+// left adds the state of a folder that has settled. Keys have one folder below their prefix, and the
+// time of a folder does not cover those in it.
+func (f *folderScan) left(dir string, info *unix.Stat_t, hasFolders bool) {
+	settled := info.Ctim.Nano() < f.start.Add(-settleTime).UnixNano() && f.modified.Before(f.start.Add(-copyTime))
+	if f.records && info.Dev == f.device && settled && !hasFolders && !f.stopped && path.Dir(dir) == f.prefix {
+		f.now[dir] = stateOf(info.Dev, info.Ino, info.Ctim.Nano())
 	}
+	f.modified = time.Time{}
 }
 
-// ListData implements origin.DataLister.
-func (s *Store) ListData(ctx context.Context, prefix string) iter.Seq2[origin.Item, error] {
-	s.mu.Lock()
-	keeps := s.kept != nil
-	s.mu.Unlock()
-	if !keeps {
-		return s.List(ctx, prefix, "")
-	}
+// ListChanged implements origin.ChangeLister.
+func (s *Store) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stopped, start, listed := false, time.Now(), listing.Builder{}
-		w := walker{
-			root: s.files.root,
-			file: func(item origin.Item) {
-				addItem(&listed, item)
-				if !stopped && !yield(item, nil) {
-					stopped = true
-					cancel()
-				}
-			},
-			// Keys have one folder below their prefix. The time of a folder does not cover those in it.
-			left: func(dir string, info *unix.Stat_t, hasFolders bool) {
-				if !stopped && !hasFolders {
-					s.keep(dir, listedFolder{stateOf(info), listed.Lines()}, start)
-				}
-				listed = listing.Builder{}
-			},
+		f := folderScan{s: s, seen: seen, now: now, start: time.Now()}
+		f.file = func(item origin.Item) {
+			if !f.stopped && !yield(item, nil) {
+				f.stopped = true
+				cancel()
+			}
 		}
-		if err := w.walk(ctx, path.Clean(prefix)); err != nil && !stopped {
+		if err := f.walk(ctx, prefix); err != nil && !f.stopped {
 			yield(origin.Item{}, err)
 		}
 	}
 }
 
-// addItem adds an item to a listing, if it has a known key.
-func addItem(listed *listing.Builder, item origin.Item) {
-	if _, err := names.ParseKey(item.Key); err == nil {
-		listed.Add(listing.Object{Key: item.Key, Size: item.Size, Modified: item.Modified})
-	}
+// ListChanged implements origin.ChangeLister.
+func (s *ReadOnly) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
+	return s.current().ListChanged(ctx, prefix, seen, now)
 }
 
-// encodeListing returns the listing of a store in which all objects are at the paths of their keys.
-func (s *Store) encodeListing(ctx context.Context) ([]byte, error) {
-	known := s.takeKept()
-	var listed listing.Builder
-	w := walker{
-		root: s.files.root,
-		skip: func(dir string, info *unix.Stat_t) bool {
-			f, ok := known[dir]
-			if ok = ok && f.state == stateOf(info); ok {
-				listed.AddLines(f.lines)
-			}
-			return ok
-		},
-		file: func(item origin.Item) { addItem(&listed, item) },
-	}
-	for _, prefix := range listing.Prefixes() {
-		if prefix == names.ShardPrefix || prefix == names.XorbPrefix {
-			if err := w.walk(ctx, path.Clean(prefix)); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		for o, err := range origin.ListPrefixes(ctx, s, []string{prefix}) {
-			if err != nil {
-				return nil, err
-			}
-			listed.Add(o)
-		}
-	}
-	return listed.Encode(listing.Prefixes())
-}
+// isData reports whether a prefix is that of shards or xorbs.
+func isData(prefix string) bool { return prefix == names.ShardPrefix || prefix == names.XorbPrefix }

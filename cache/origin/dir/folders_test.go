@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -31,132 +30,216 @@ func put(t *testing.T, s origin.WriteStore, k names.Key, value string) {
 	}
 }
 
-// listData lists shards and xorbs as a publish does. All names are older than a time.
-func listData(t *testing.T, s *dir.Store, older time.Duration) (found []string) {
+// keysOf lists shards and xorbs in folders without their state in seen. It returns the states, too.
+func keysOf(t *testing.T, s origin.ChangeLister, seen origin.FolderStates) (found []names.Key, now origin.FolderStates) {
 	t.Helper()
-	time.Sleep(older)
+	now = origin.FolderStates{}
 	for _, prefix := range []string{names.ShardPrefix, names.XorbPrefix} {
-		for item, err := range s.ListData(t.Context(), prefix) {
+		for item, err := range s.ListChanged(t.Context(), prefix, seen, now) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found = append(found, fmt.Sprintf("%s %d", item.Key, item.Size))
+			found = append(found, item.Key)
 		}
 	}
-	return found
+	return found, now
 }
 
-func writeListing(t *testing.T, s *dir.Store) {
+// changeSome puts and deletes a few objects, sometimes as another process.
+func changeSome(t *testing.T, s *dir.Store, root string, r *rand.Rand) {
 	t.Helper()
-	if err := s.WriteListing(t.Context(), nil); err != nil {
+	if r.IntN(3) == 0 {
+		s = openStore(t, root)
+	}
+	for range r.IntN(5) {
+		k := xorbKey(r.IntN(40))
+		if r.IntN(3) == 0 {
+			if err := s.Delete(t.Context(), k); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			put(t, s, k, strings.Repeat("value", 1+r.IntN(2)))
+		}
+	}
+	if r.IntN(5) == 0 {
+		put(t, s, names.ShardKey(codec.Hash{9: byte(r.IntN(256))}), "shard")
+	}
+}
+
+func readListing(t *testing.T, root string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(root, string(listing.Key)))
+	if err != nil {
 		t.Fatal(err)
 	}
+	return b
 }
 
-// A listing after ListData is the one without, whatever changed in between.
-func TestKeptListing(t *testing.T) {
-	settle := dir.ShortenSettleTime(t)
+// A listing with copied lines is the one without, whatever changed in between. Only a listing with the
+// checksum of the state is copied.
+func TestCopiedListing(t *testing.T) {
+	settle := dir.ShortenSettleTimes(t)
 	root := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
-	for round := range 60 {
+	var state dir.ListedState
+	for round := range 80 {
 		s := openStore(t, root)
-		s.KeepListed()
-		listData(t, s, settle*time.Duration(r.IntN(3)))
-		change := s
-		if r.IntN(3) == 0 {
-			change = openStore(t, root) // another process
-		}
-		for range r.IntN(5) {
-			k := xorbKey(r.IntN(40))
-			if r.IntN(3) == 0 {
-				if err := change.Delete(t.Context(), k); err != nil {
+		time.Sleep(settle * time.Duration(r.IntN(3)))
+		changeSome(t, s, root, r)
+		switch r.IntN(8) {
+		case 0:
+			if _, err := openStore(t, root).WriteListing(t.Context(), nil, dir.ListedState{}); err != nil { // another process
+				t.Fatal(err)
+			}
+		case 1:
+			if round > 0 {
+				damage := readListing(t, root)
+				damage[r.IntN(len(damage)-66)] ^= 1 // before the checksum
+				if err := os.WriteFile(filepath.Join(root, string(listing.Key)), damage, 0o600); err != nil {
 					t.Fatal(err)
 				}
-			} else {
-				put(t, change, k, strings.Repeat("value", 1+r.IntN(2)))
 			}
 		}
-		if r.IntN(5) == 0 {
-			put(t, change, names.ShardKey(codec.Hash{9: byte(round)}), "shard")
-		}
-		writeListing(t, s)
-		got, err := os.ReadFile(filepath.Join(root, string(listing.Key)))
-		if err != nil {
+		var err error
+		if state, err = s.WriteListing(t.Context(), nil, state); err != nil {
 			t.Fatal(err)
 		}
-		writeListing(t, openStore(t, root))
-		want, err := os.ReadFile(filepath.Join(root, string(listing.Key)))
-		if err != nil {
+		got := readListing(t, root)
+		if _, err := openStore(t, root).WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, want) {
+		if want := readListing(t, root); !bytes.Equal(got, want) {
 			t.Fatalf("round %d: the listing is\n%s\nwant\n%s", round, got, want)
 		}
+		if want := listing.SumOf(got); state.Sum != want {
+			t.Fatalf("round %d: the state has checksum %s, want %s", round, state.Sum, want)
+		}
+	}
+	if len(state.Folders) == 0 && dir.RecordsChanges(openStore(t, root)) {
+		t.Error("no folder has a state")
 	}
 }
 
-// WriteListing does not list the folders again that ListData listed, once. Changed folders and those
-// that changed shortly before are listed. A change of a file that is no change of a name shows it.
-func TestKeptFolders(t *testing.T) {
-	settle := dir.ShortenSettleTime(t)
+// Folders have a state once they and their files have settled, and until a name changes.
+func TestFolderStates(t *testing.T) {
+	settle := dir.ShortenSettleTimes(t)
 	root := t.TempDir()
-	if dir.Kept(openStore(t, root)) {
-		t.Fatal("a store keeps what it lists without KeepListed")
-	}
 	s := openStore(t, root)
-	if s.KeepListed(); !dir.Kept(s) {
+	if !dir.RecordsChanges(s) {
 		t.Skip("the file system of temporary files may not record changes")
 	}
-	for i := range 10 {
+	for i := range 10 { // in five folders
 		put(t, s, xorbKey(i), "value")
 	}
-	listData(t, s, 2*settle)
-	put(t, s, xorbKey(11), "value") // in the folder of 1
-	for _, i := range []int{0, 1} {
-		path := filepath.Join(root, string(xorbKey(i)))
-		if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("longer value"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+	if _, now := keysOf(t, s, nil); len(now) > 0 {
+		t.Errorf("states of folders that have just changed: %v", now)
 	}
-	for _, want := range [][2]int{{5, 12}, {12, 12}} { // sizes of 0 and 1
-		writeListing(t, s)
-		lines := listed(t, root)
-		for i, size := range want {
-			if line := fmt.Sprintf("%s %d", xorbKey(i), size); !slices.Contains(lines, line) {
-				t.Errorf("the listing has\n%s\nwithout %s", strings.Join(lines, "\n"), line)
-			}
-		}
+	time.Sleep(2 * settle)
+	found, seen := keysOf(t, s, nil)
+	if len(found) != 10 || len(seen) != 5 {
+		t.Fatalf("%d keys and %d states", len(found), len(seen))
 	}
-	if got, want := listData(t, s, 0), 11; len(got) != want {
-		t.Errorf("ListData has %q, want %d objects", got, want)
+	if found, now := keysOf(t, s, seen); len(found) != 0 || len(now) != 5 {
+		t.Errorf("unchanged folders: %v, %v", found, now)
+	}
+
+	put(t, s, xorbKey(11), "value") // in the folder of 1 and 6
+	if found, now := keysOf(t, s, seen); len(found) != 3 || len(now) != 4 {
+		t.Errorf("after a put: %v, %v", found, now)
+	}
+	time.Sleep(2 * settle)
+	if err := s.Delete(t.Context(), xorbKey(11)); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := keysOf(t, s, seen); len(found) != 2 {
+		t.Errorf("after a delete: %v", found)
+	}
+
+	// Another program may still write to a file that it has created.
+	time.Sleep(2 * settle)
+	if err := os.Chtimes(filepath.Join(root, string(xorbKey(2))), time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, now := keysOf(t, s, nil); len(now) != 4 {
+		t.Errorf("beside a file that is being written: %v", now)
 	}
 }
 
-// ListData ends early, with an error of its context, and with a named pipe in the place of a folder.
-func TestListDataEnds(t *testing.T) {
+// A folder with folders has no state, because its time does not cover the names in them. Neither has
+// one that is listed in part.
+func TestFoldersWithoutState(t *testing.T) {
+	settle := dir.ShortenSettleTimes(t)
 	root := t.TempDir()
 	s := openStore(t, root)
-	s.KeepListed()
 	for i := range 10 {
 		put(t, s, xorbKey(i), "value")
 	}
-	n := 0
-	for range s.ListData(t.Context(), names.XorbPrefix) {
-		if n++; n == 3 {
+	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(string(xorbKey(0))), "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * settle)
+	if _, now := keysOf(t, s, nil); dir.RecordsChanges(s) && len(now) != 4 {
+		t.Errorf("states: %v", now)
+	}
+	now, n := origin.FolderStates{}, 0
+	for range s.ListChanged(t.Context(), names.XorbPrefix, nil, now) {
+		if n++; n == 4 { // the second one of the second folder
 			break
 		}
 	}
+	if len(now) != 0 {
+		t.Errorf("states after four keys: %v", now)
+	}
+}
+
+// ListChanged ends with an error of its context, and with a named pipe in the place of a folder.
+func TestListChangedEnds(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root)
+	for i := range 10 {
+		put(t, s, xorbKey(i), "value")
+	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range s.ListData(canceled, names.XorbPrefix) {
+	for _, err := range s.ListChanged(canceled, names.XorbPrefix, nil, origin.FolderStates{}) {
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("ListData yields %v, want an error of its context", err)
+			t.Errorf("ListChanged yields %v, want an error of its context", err)
 		}
 	}
 	if err := unix.Mkfifo(filepath.Join(root, "tdata/shard"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := listData(t, s, 0); n != 3 || len(got) != 10 {
-		t.Errorf("%d were seen, then %q", n, got)
+	if got, _ := keysOf(t, s, nil); len(got) != 10 {
+		t.Errorf("keys: %v", got)
+	}
+}
+
+// Sync leaves out folders whose names are durable, until they change.
+func TestSyncDurable(t *testing.T) {
+	settle := dir.ShortenSettleTimes(t)
+	root := t.TempDir()
+	s := openStore(t, root)
+	if !dir.RecordsChanges(s) {
+		t.Skip("the file system of temporary files may not record changes")
+	}
+	for i := range 10 {
+		put(t, s, xorbKey(i), "value")
+	}
+	time.Sleep(2 * settle)
+	state, err := s.WriteListing(t.Context(), nil, dir.ListedState{})
+	if err != nil || len(state.Folders) != 5 {
+		t.Fatalf("state = %v, %v", state, err)
+	}
+	put(t, openStore(t, root), xorbKey(11), "value") // by another process, which does not sync it
+	s = openStore(t, root)
+	s.AddDurable(state.Folders)
+	var synced []string
+	for _, folder := range dir.FoldersToSync(s) {
+		if strings.HasPrefix(folder, names.XorbPrefix) {
+			synced = append(synced, folder)
+		}
+	}
+	if want := []string{filepath.Dir(string(xorbKey(11)))}; !slices.Equal(synced, want) {
+		t.Errorf("Sync syncs %v, want %v", synced, want)
 	}
 }

@@ -17,6 +17,12 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
+// A ListedState is what a listing covered.
+type ListedState struct {
+	Sum     string              `json:"sum"`     // checksum of the listing
+	Folders origin.FolderStates `json:"folders"` // with durable names
+}
+
 // WriteListing writes the listing of the store anew (package listing), for readers behind a
 // plain web server. It first makes everything durable that it names. A writer calls it as its
 // last step, after its puts and deletes. It lists the files that exist. The last of several
@@ -25,35 +31,81 @@ import (
 // found, if it is not nil, is the same folder as OpenBare saw it. Shards and xorbs that are not
 // at the path of their key are listed with their paths. Those of an earlier listing stay listed
 // as long as their files are unchanged.
-func (s *Store) WriteListing(ctx context.Context, found *Bare) error {
+//
+// WriteListing returns the state of the listing. If the listing still has the state seen, the lines
+// of unchanged folders are copied. seen may be zero.
+func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState) (ListedState, error) {
 	if err := s.Sync(ctx); err != nil {
-		return err
+		return ListedState{}, err
 	}
 	unlock, err := s.lock(ctx, listing.Key)
 	if err != nil {
-		return wrapPut(listing.Key, err)
+		return ListedState{}, wrapPut(listing.Key, err)
 	}
 	defer unlock()
 	old, _, err := s.read(ctx, listing.Key)
 	if err != nil && !errors.Is(err, origin.ErrNotFound) {
-		return err
+		return ListedState{}, err
 	}
-	elsewhere, err := s.elsewhere(ctx, old, found)
-	if err != nil {
-		return err
+	lines, same := listing.Unchecked(old, seen.Sum)
+	if !same {
+		seen.Folders = nil
 	}
-	if len(elsewhere) > 0 {
-		b, err := listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
-		if err != nil || bytes.Equal(b, old) {
-			return err
+	var elsewhere []listing.Object
+	if !same || found != nil {
+		if elsewhere, err = s.elsewhere(ctx, old, found); err != nil {
+			return ListedState{}, err
 		}
-		return s.putListing(b)
 	}
-	b, err := s.encodeListing(ctx)
-	if err != nil || bytes.Equal(b, old) {
-		return err
+	var b []byte
+	now := ListedState{Folders: origin.FolderStates{}}
+	if len(elsewhere) > 0 {
+		b, err = listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
+	} else {
+		b, err = s.encodeListing(ctx, lines, len(old), seen.Folders, now.Folders)
 	}
-	return s.putListing(b)
+	if err == nil && !bytes.Equal(b, old) {
+		err = s.putListing(b)
+	}
+	if err != nil || len(elsewhere) > 0 {
+		return ListedState{}, err
+	}
+	now.Sum = listing.SumOf(b)
+	return now, nil
+}
+
+// growth is the memory in bytes for objects that an old listing does not have.
+const growth = 64 << 10
+
+// encodeListing returns the listing of a store in which all objects are at the paths of their keys.
+// It copies the lines of folders whose state is in seen, and adds the states of folders to now. size is
+// that of the old listing in bytes.
+func (s *Store) encodeListing(ctx context.Context, old *listing.Listing, size int, seen, now origin.FolderStates) ([]byte, error) {
+	b := listing.NewBuilder(listing.Prefixes(), size+growth)
+	scan := folderScan{
+		s: s, seen: seen, now: now, start: s.allSynced(),
+		file: func(item origin.Item) {
+			if _, err := names.ParseKey(item.Key); err == nil {
+				b.Add(listing.Object{Key: item.Key, Size: item.Size, Modified: item.Modified})
+			}
+		},
+		same: func(dir string) { b.AddLines(old.Lines(dir + "/")) },
+	}
+	for _, prefix := range listing.Prefixes() {
+		if isData(prefix) {
+			if err := scan.walk(ctx, prefix); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for o, err := range origin.ListPrefixes(ctx, s, []string{prefix}) {
+			if err != nil {
+				return nil, err
+			}
+			b.Add(o)
+		}
+	}
+	return b.Encode()
 }
 
 // putListing replaces the listing, durably.

@@ -47,7 +47,7 @@ func listed(t *testing.T, root string) (lines []string) {
 func TestWriteListing(t *testing.T) {
 	root := t.TempDir()
 	s := openStore(t, root)
-	if err := s.WriteListing(t.Context(), nil); err != nil {
+	if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := listed(t, root); len(got) != 0 {
@@ -72,7 +72,7 @@ func TestWriteListing(t *testing.T) {
 		}
 	}
 	slices.Sort(want)
-	if err := s.WriteListing(t.Context(), nil); err != nil {
+	if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := listed(t, root); !slices.Equal(got, want) {
@@ -84,7 +84,7 @@ func TestWriteListing(t *testing.T) {
 func TestWriteListingOnce(t *testing.T) {
 	root := t.TempDir()
 	s := openStore(t, root)
-	if err := s.WriteListing(t.Context(), nil); err != nil {
+	if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(root, string(listing.Key))
@@ -92,7 +92,7 @@ func TestWriteListingOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.WriteListing(t.Context(), nil); err != nil {
+	if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := os.Stat(path)
@@ -118,7 +118,7 @@ func TestWriteListingTogether(t *testing.T) {
 				if _, err := s.PutIfAbsent(t.Context(), k, []byte{byte(w), byte(i)}); err != nil {
 					t.Error(err)
 				}
-				if err := s.WriteListing(t.Context(), nil); err != nil {
+				if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 					t.Error(err)
 				}
 				// From now on everybody finds it.
@@ -150,8 +150,10 @@ func TestWriteListingElsewhere(t *testing.T) {
 	}
 	origintest.Close(t, found)
 	s := openStore(t, root)
+	var state dir.ListedState
 	list := func(found *dir.Bare) string {
-		if err := s.WriteListing(t.Context(), found); err != nil {
+		var err error
+		if state, err = s.WriteListing(t.Context(), found, state); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Join(listed(t, root), "\n")
@@ -190,7 +192,7 @@ func TestWriteListingOver(t *testing.T) {
 	path := filepath.Join(root, string(listing.Key))
 	for _, damaged := range []string{"", "garbage", "{\"format\":1}\nxxx\n"} {
 		write(t, path, []byte(damaged))
-		if err := s.WriteListing(t.Context(), nil); err != nil {
+		if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 			t.Errorf("over %q: %v", damaged, err)
 		}
 		listed(t, root)
@@ -202,7 +204,7 @@ func TestWriteListingOver(t *testing.T) {
 	text := bytes.Replace(future[:len(future)-66], []byte(`"format":1`), []byte(`"format":9`), 1)
 	sum := page.Sum(text)
 	write(t, path, fmt.Appendf(nil, "%s\n%x\n", text, sum[:]))
-	if err := s.WriteListing(t.Context(), nil); err == nil {
+	if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err == nil {
 		t.Error("a listing from the future was replaced")
 	}
 }

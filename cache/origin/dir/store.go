@@ -44,7 +44,8 @@ type Store struct {
 	dirty map[string]bool // directories with names that may not be durable yet; guarded by mu
 	all   bool            // names put by other writers may not be durable either; guarded by mu
 
-	kept map[string]listedFolder // see KeepListed; nil: nothing is kept; guarded by mu
+	synced  time.Time           // start of the last Sync of names that others put; guarded by mu
+	durable origin.FolderStates // see AddDurable; guarded by mu
 }
 
 var (
@@ -80,7 +81,7 @@ func Open(root string) (*Store, error) {
 }
 
 func newStore(root *os.Root) *Store {
-	s := &Store{dirty: map[string]bool{}, all: true, hard: root.Link}
+	s := &Store{dirty: map[string]bool{}, all: true, hard: root.Link, durable: origin.FolderStates{}}
 	s.files.init(root)
 	return s
 }

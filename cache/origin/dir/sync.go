@@ -9,9 +9,12 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -21,6 +24,7 @@ import (
 func (s *Store) Sync(ctx context.Context) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
+	start := time.Now()
 	dirs, all := s.takeDirty()
 	for i, dir := range dirs {
 		err := ctx.Err()
@@ -37,7 +41,27 @@ func (s *Store) Sync(ctx context.Context) error {
 			return wrapSync(dir, err)
 		}
 	}
+	if all {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.synced = start
+	}
 	return nil
+}
+
+// allSynced returns the time before which all names of data became durable; zero: none are known to.
+func (s *Store) allSynced() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.synced
+}
+
+// AddDurable adds folders of data whose names are durable in some state. Sync leaves them out while
+// they have that state and no name of this Store.
+func (s *Store) AddDurable(states origin.FolderStates) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.durable, states)
 }
 
 // SyncAll makes the next Sync include the names of data that others put. A caller that relies
@@ -79,12 +103,29 @@ func (s *Store) noteFoldersLocked() {
 		if err != nil || !d.IsDir() {
 			return nil
 		}
-		s.dirty[p] = true
 		if strings.Count(p, "/") < 2 {
+			s.dirty[p] = true
 			return nil
+		}
+		if !s.isDurableLocked(p, d) {
+			s.dirty[p] = true
 		}
 		return iofs.SkipDir
 	})
+}
+
+// isDurableLocked reports whether a folder has the state in which its names are durable.
+func (s *Store) isDurableLocked(p string, d iofs.DirEntry) bool {
+	state, ok := s.durable[p]
+	if !ok {
+		return false
+	}
+	info, err := d.Info()
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stateOf(st.Dev, st.Ino, st.Ctim.Nano()) == state
 }
 
 // walkBelow is fs.WalkDir for a folder below a root, with paths below the root. A folder that is absent

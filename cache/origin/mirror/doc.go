@@ -13,6 +13,7 @@
 //	shard/HASH   all bytes of a shard
 //	run/HASH     a sorted run of package dedup
 //	run/S/HASH   a sorted run of the local store S
+//	state/S-*    what an earlier session saw of the local store S (Mirror.SaveState)
 //	tmp-*        a file that is being written
 //
 // A local store needs no copies. Its Mirror has the sorted runs alone, and compares each shard of

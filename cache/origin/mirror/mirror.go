@@ -2,10 +2,12 @@ package mirror
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"sync"
 
@@ -22,6 +24,7 @@ import (
 const (
 	shardDir = "shard"
 	RunDir   = "run"
+	stateDir = "state"
 )
 
 // parallelFetches is the number of shards that are fetched at once.
@@ -228,6 +231,47 @@ func (m *Mirror) isBroken() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.broken
+}
+
+// maxState is the maximum size of a saved state in bytes.
+const maxState = 4 << 20
+
+// stateName is the name of a file with a state of a local store.
+func (m *Mirror) stateName(kind string) string {
+	return stateDir + "/" + path.Base(m.Folder.Runs()) + "-" + kind + ".json"
+}
+
+// LoadState decodes the state of a local store that SaveState saved. False: no state is saved.
+func (m *Mirror) LoadState(kind string, state any) bool {
+	if !m.local {
+		return false
+	}
+	file, err := m.Folder.Open(m.stateName(kind))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	b := make([]byte, min(file.Size, maxState))
+	_, err = io.ReadFull(file, b)
+	return err == nil && json.Unmarshal(b, state) == nil
+}
+
+// SaveState saves a state of a local store, beside its runs. A state that is not saved costs the
+// next session a listing of the store.
+func (m *Mirror) SaveState(kind string, state any) {
+	if !m.local || m.isBroken() {
+		return
+	}
+	b, err := json.Marshal(state)
+	if err == nil && len(b) <= maxState {
+		err = m.Folder.Create(m.stateName(kind), func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		})
+	}
+	if err != nil {
+		m.Broken(err)
+	}
 }
 
 // Put adds a copy of a shard that was stored under its key.

@@ -77,7 +77,7 @@ func newFolder(t testing.TB, fill func(s *dir.Store)) (root string) {
 	}
 	defer s.Close()
 	fill(s)
-	if err := s.WriteListing(t.Context(), nil); err != nil {
+	if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -241,7 +241,7 @@ func TestElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.WriteListing(t.Context(), found); err != nil {
+	if _, err := s.WriteListing(t.Context(), found, dir.ListedState{}); err != nil {
 		t.Fatal(err)
 	}
 	found.Close()

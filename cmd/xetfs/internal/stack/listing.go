@@ -14,7 +14,7 @@ import (
 
 // A listingWriter is a store whose readers may not be able to list it.
 type listingWriter interface {
-	WriteListing(ctx context.Context, found *dir.Bare) error
+	WriteListing(ctx context.Context, found *dir.Bare, seen dir.ListedState) (dir.ListedState, error)
 }
 
 // WriteListing writes the listing of a store after an object was stored or deleted, for readers
@@ -24,13 +24,17 @@ type listingWriter interface {
 func WriteListing(ctx context.Context, store WriteStore, found *dir.Bare, create bool, note func(string)) {
 	var err error
 	if l, ok := store.(listingWriter); ok {
-		err = l.WriteListing(ctx, found)
+		_, err = l.WriteListing(ctx, found, dir.ListedState{})
 	} else {
 		err = replaceListing(ctx, store, create)
 	}
 	if err != nil {
-		note(names.InWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
+		noteUnlisted(err, note)
 	}
+}
+
+func noteUnlisted(err error, note func(string)) {
+	note(names.InWords(fmt.Sprintf("readers over the web do not see this yet: %s is not written: %v", listing.Key, err)))
 }
 
 // listingTries bounds the tries to replace a listing that other writers replace, too.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
+	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -28,7 +29,7 @@ type PublishStore struct {
 
 var (
 	_ origin.CostReporter = (*PublishStore)(nil)
-	_ origin.DataLister   = (*PublishStore)(nil)
+	_ origin.ChangeLister = (*PublishStore)(nil)
 	_ origin.Matcher      = (*PublishStore)(nil)
 	_ origin.KeyRejecter  = (*PublishStore)(nil)
 )
@@ -40,8 +41,8 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 		return nil, err
 	}
 	s := &PublishStore{WriteStore: store, Mirror: newIndexed(store, path, remote), TempFile: tempFile}
-	if k, ok := store.(interface{ KeepListed() }); ok {
-		k.KeepListed()
+	if l, ok := store.(*dir.Store); ok {
+		l.AddDurable(s.listedState().Folders)
 	}
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
@@ -71,9 +72,36 @@ func (s *PublishStore) PutIfAbsent(ctx context.Context, k names.Key, value []byt
 // Local implements origin.CostReporter.
 func (s *PublishStore) Local() bool { return origin.Local(s.WriteStore) }
 
-// ListData implements origin.DataLister.
-func (s *PublishStore) ListData(ctx context.Context, prefix string) iter.Seq2[origin.Item, error] {
-	return origin.ListData(ctx, s.WriteStore, prefix)
+// ListChanged implements origin.ChangeLister.
+func (s *PublishStore) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
+	return origin.ListChanged(ctx, s.WriteStore, prefix, seen, now)
+}
+
+// listedFile is the kind of the file with a dir.ListedState.
+const listedFile = "listed"
+
+// listedState returns the state of the listing that the last publish wrote, or a zero one.
+func (s *PublishStore) listedState() (state dir.ListedState) {
+	if s.Mirror == nil || !s.Mirror.LoadState(listedFile, &state) {
+		return dir.ListedState{}
+	}
+	return state
+}
+
+// WriteListing is WriteListing of this package. It lists only the folders that have changed since the
+// last publish.
+func (s *PublishStore) WriteListing(ctx context.Context, create bool, note func(string)) {
+	l, ok := s.WriteStore.(*dir.Store)
+	if !ok || s.Mirror == nil {
+		WriteListing(ctx, s.WriteStore, nil, create, note)
+		return
+	}
+	now, err := l.WriteListing(ctx, nil, s.listedState())
+	if err != nil {
+		noteUnlisted(err, note)
+		return
+	}
+	s.Mirror.SaveState(listedFile, now)
 }
 
 // Matches implements origin.Matcher.

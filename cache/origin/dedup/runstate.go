@@ -1,0 +1,45 @@
+package dedup
+
+import (
+	"path"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/names"
+)
+
+// A runState has the folders of a local store that the next session need not list: the runs have all
+// their shards and xorbs.
+type runState struct {
+	Runs   []string            `json:"runs"` // oldest first
+	Shards origin.FolderStates `json:"shards"`
+	Xorbs  origin.FolderStates `json:"xorbs"`
+}
+
+func newRunState() runState {
+	return runState{Shards: origin.FolderStates{}, Xorbs: origin.FolderStates{}}
+}
+
+// forgetShard makes the next session list the folder of a shard.
+func (s *runState) forgetShard(h codec.Hash) {
+	delete(s.Shards, path.Dir(string(names.ShardKey(h))))
+}
+
+// forgetXorb makes the next session list the folder of a xorb.
+func (s *runState) forgetXorb(h codec.Hash) {
+	delete(s.Xorbs, path.Dir(string(names.XorbKey(h))))
+}
+
+// stateFile is the kind of the file with a runState.
+const stateFile = "runs"
+
+// loadState returns the state that the last session saved, or a zero one.
+func (b *builder) loadState() (s runState) {
+	if !b.o.Mirror.LoadState(stateFile, &s) || len(s.Runs) == 0 {
+		return runState{}
+	}
+	return s
+}
+
+// saveState saves the state for the next session.
+func (b *builder) saveState() { b.o.Mirror.SaveState(stateFile, b.now) }
