@@ -34,14 +34,13 @@ func AsNetworkFS(t *testing.T, folder string) (undo func()) {
 	return func() { networkFS = before }
 }
 
-// ShortenSettleTimes makes settleTime and copyTime shorter until the test ends. They are above the
-// resolution of the times of all file systems whose folders have states.
-func ShortenSettleTimes(t *testing.T) (settle time.Duration) {
+// SetClock makes the clock of all stores fast by some time, until the test ends. Names that change
+// before and after it have different times.
+func SetClock(t *testing.T, fast time.Duration) {
 	t.Helper()
-	beforeSettle, beforeCopy := settleTime, copyTime
-	settleTime, copyTime = 10*time.Millisecond, 20*time.Millisecond
-	t.Cleanup(func() { settleTime, copyTime = beforeSettle, beforeCopy })
-	return copyTime
+	time.Sleep(20 * time.Millisecond) // above the resolution of all file systems with states
+	t.Cleanup(func() { clock = time.Now })
+	clock = func() time.Time { return time.Now().Add(fast) }
 }
 
 // RecordsChanges reports whether the folders of a store have states.

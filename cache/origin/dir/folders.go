@@ -40,11 +40,13 @@ func (s *Store) recordsChanges() (device uint64, ok bool) {
 }
 
 // A folder may change without a new state if its names or its files changed shortly before it was
-// listed. Tests shorten these times.
-var (
+// listed.
+const (
 	settleTime = 2 * time.Second  // above the resolution of the times of a file system
 	copyTime   = 10 * time.Minute // another program may write to a file for so long, after its last write
 )
+
+var clock = time.Now // tests change it
 
 // A folderScan lists the files of folders that have changed since an earlier scan.
 type folderScan struct {
@@ -107,7 +109,7 @@ func (s *Store) ListChanged(ctx context.Context, prefix string, seen, now origin
 	return func(yield func(origin.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		f := folderScan{s: s, seen: seen, now: now, start: time.Now()}
+		f := folderScan{s: s, seen: seen, now: now, start: clock()}
 		f.file = func(item origin.Item) {
 			if !f.stopped && !yield(item, nil) {
 				f.stopped = true

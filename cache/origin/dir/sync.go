@@ -24,7 +24,7 @@ import (
 func (s *Store) Sync(ctx context.Context) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
-	start := time.Now()
+	start := clock()
 	dirs, all := s.takeDirty()
 	for i, dir := range dirs {
 		err := ctx.Err()
