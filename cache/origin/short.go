@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/listing"
@@ -29,6 +30,9 @@ const maxData = 128 << 20
 // the size before it allocates memory.
 func MaxObject(k names.Key) int64 {
 	p, err := names.ParseKey(k)
+	if strings.HasPrefix(string(k), listing.PartsFolder) {
+		return listing.MaxPart
+	}
 	if err != nil {
 		return listing.MaxSize
 	}

@@ -47,22 +47,22 @@ type WriteStore interface {
 	Sync(ctx context.Context) error
 }
 
-// FolderStates are the states of folders by their path, which is that of the keys in them. A folder
-// with equal states in two listings had the same objects in both.
+// FolderStates are the states of folders by their path, which is that of the keys in them.
 type FolderStates map[string]string
 
 // A ChangeLister is a Store that lists only folders that have changed.
 type ChangeLister interface {
 	// ListChanged is List for the whole of names.ShardPrefix or names.XorbPrefix. It leaves out the
-	// folders whose state is in seen. It adds the states of all folders to now, except of those
-	// that may change without a new state.
-	ListChanged(ctx context.Context, prefix string, seen, now FolderStates) iter.Seq2[Item, error]
+	// folders that have the objects that they had with their state in seen, and calls same with
+	// each of them. It adds the states of all folders to now, except of those that may change
+	// without a new state.
+	ListChanged(ctx context.Context, prefix string, seen, now FolderStates, same func(folder string)) iter.Seq2[Item, error]
 }
 
 // ListChanged calls ListChanged of s. It calls List if s is no ChangeLister.
-func ListChanged(ctx context.Context, s Store, prefix string, seen, now FolderStates) iter.Seq2[Item, error] {
+func ListChanged(ctx context.Context, s Store, prefix string, seen, now FolderStates, same func(folder string)) iter.Seq2[Item, error] {
 	if l, ok := s.(ChangeLister); ok {
-		return l.ListChanged(ctx, prefix, seen, now)
+		return l.ListChanged(ctx, prefix, seen, now, same)
 	}
 	return s.List(ctx, prefix, "")
 }

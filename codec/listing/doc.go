@@ -2,7 +2,7 @@
 // the objects of the store for readers that cannot list the store. A plain web server, for
 // example, serves files by name and lists no names.
 //
-// In order of use: Decode, Listing.Find, Listing.List; Object, Encode.
+// In order of use: Decode, Listing.Find, Listing.Parts, Listing.With, Listing.List; Object, Encode.
 //
 // A writer of the store writes the listing again after everything else is durable. The listing
 // may therefore be older than the store: objects may be missing in it, and listed objects may
@@ -21,4 +21,18 @@
 // under such a prefix as absent if no line names it. Each other line has the key of an object,
 // its size in bytes, and its time of change in nanoseconds since 1970. The path follows if the
 // key does not name the file of the object. It is escaped as in a URL. Lines are sorted by key.
+//
+// # Parts
+//
+// The lines of a large store are in parts, one for each folder of shards or xorbs. A writer and a reader
+// that comes again need only the parts that have changed. A listing of format 2 has one line for each part:
+//
+//	{"format":2,"prefixes":["sl/","tdata/shard/","tdata/xorb/","tref/","vref/"]}
+//	sl/*sSt*__add__*1*1700000000000000000*af13…*org!2Fmodel*_v2_ 0 1700000000000000000
+//	tdata/shard/07/ 43210 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03
+//	…
+//
+// Behind the folder are the size of the part in bytes, and the BLAKE3 of the part, whose 64 digits
+// are its name: xetfs.parts/5891…. A part has the lines of the folder and nothing else. All parts
+// are durable before the listing. Those that a listing has lost stay for ten minutes.
 package listing

@@ -18,13 +18,15 @@ import (
 // Key is the key of the listing of a store.
 const Key names.Key = "xetfs.list"
 
-// MaxSize is the maximum size of a listing in bytes: some 500,000 objects.
+// MaxSize is the maximum size of a listing with its parts in bytes: some 500,000 objects.
 const MaxSize = names.MaxLongDocument
 
 // A Listing names the objects of a store. It is immutable, and safe for concurrent use.
 type Listing struct {
+	format   int
 	prefixes []string
-	lines    []byte // of the objects, checked
+	lines    []byte            // of objects and parts, checked
+	parts    map[string][]byte // see With
 }
 
 // A head is the first line of a listing.
@@ -32,6 +34,9 @@ type head struct {
 	Format   int      `json:"format"`
 	Prefixes []string `json:"prefixes"`
 }
+
+// partsFormat is the format of a listing with parts.
+const partsFormat = 2
 
 // maxHead is the maximum size of the first line in bytes: JSON takes many times as much memory.
 const maxHead = 64 << 10
@@ -43,7 +48,7 @@ func Decode(b []byte) (*Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(l.lines, off); err != nil {
+	if err := l.check(off); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -75,7 +80,7 @@ func DecodePaths(b []byte) (all []Object, err error) {
 	if err != nil || bytes.Count(l.lines, []byte{' '}) == 2*bytes.Count(l.lines, []byte{'\n'}) {
 		return nil, err
 	}
-	if err := check(l.lines, off); err != nil {
+	if err := l.check(off); err != nil {
 		return nil, err
 	}
 	for line := range bytes.Lines(l.lines) {
@@ -103,43 +108,77 @@ func decode(b []byte) (l *Listing, off int, err error) {
 		return nil, 0, corrupt(body, "checksum %q, want %s", b[body:len(b)-1], want)
 	}
 	first, lines, _ := bytes.Cut(b[:body], []byte{'\n'})
-	prefixes, err := decodeHead(first)
+	h, err := decodeHead(first)
 	if err != nil {
 		return nil, 0, err
 	}
-	return &Listing{prefixes: prefixes, lines: lines}, len(first) + 1, nil
+	return &Listing{format: h.Format, prefixes: h.Prefixes, lines: lines}, len(first) + 1, nil
 }
 
-// decodeHead returns the prefixes in the first line.
-func decodeHead(line []byte) ([]string, error) {
+// decodeHead decodes the first line.
+func decodeHead(line []byte) (h head, err error) {
 	if len(line) > maxHead {
-		return nil, corrupt(maxHead, "its first line has %d bytes, at most %d are allowed", len(line), maxHead)
+		return h, corrupt(maxHead, "its first line has %d bytes, at most %d are allowed", len(line), maxHead)
 	}
-	var h head
-	err := json.Unmarshal(line, &h)
+	err = json.Unmarshal(line, &h)
 	switch {
 	case err != nil:
-		return nil, corrupt(0, "%v", err)
-	case h.Format > 1:
-		return nil, fmt.Errorf("listing of format %d: %w", h.Format, names.ErrNewer)
+		return h, corrupt(0, "%v", err)
+	case h.Format > partsFormat:
+		return h, fmt.Errorf("listing of format %d: %w", h.Format, names.ErrNewer)
 	case h.Format < 1:
-		return nil, corrupt(0, "format %d is not known", h.Format)
+		return h, corrupt(0, "format %d is not known", h.Format)
 	}
-	return h.Prefixes, nil
+	return h, nil
 }
 
-// check checks every line of an object; the first is at offset off of the listing.
-func check(lines []byte, off int) error {
+// check checks every line; the first is at offset off of the listing.
+func (l *Listing) check(off int) error {
+	if l.format < partsFormat {
+		return checkLines(l.lines, off, "")
+	}
+	inPart, size := "", int64(len(l.lines))
+	return checkEach(l.lines, off, func(line string) (key, reason string) {
+		if isPart([]byte(line)) {
+			var p Part
+			p, reason = parsePart(line)
+			inPart = p.Folder
+			if size += p.Size; size > MaxSize && reason == "" {
+				reason = fmt.Sprintf("all parts have more than %d bytes", MaxSize)
+			}
+			return p.Folder, reason
+		}
+		o, reason := parseObject(line)
+		if inPart != "" && strings.HasPrefix(string(o.Key), inPart) {
+			reason = "its folder has a part"
+		}
+		return string(o.Key), reason
+	})
+}
+
+// checkLines checks lines of objects whose keys begin with a prefix.
+func checkLines(lines []byte, off int, prefix string) error {
+	return checkEach(lines, off, func(line string) (key, reason string) {
+		o, reason := parseObject(line)
+		if reason == "" && !strings.HasPrefix(string(o.Key), prefix) {
+			reason = "it is not of this part"
+		}
+		return string(o.Key), reason
+	})
+}
+
+// checkEach checks each line and the order of their keys. The first line is at an offset of its object.
+func checkEach(lines []byte, off int, parse func(line string) (key, reason string)) error {
 	var before []byte
 	for line := range bytes.Lines(lines) {
-		o, reason := parseObject(string(line[:len(line)-1]))
-		if reason == "" && string(o.Key) <= string(before) {
+		key, reason := parse(string(line[:len(line)-1]))
+		if reason == "" && key <= string(before) {
 			reason = "its key does not sort after the one before"
 		}
 		if reason != "" {
 			return corrupt(off, "line %.100q: %s", line, reason)
 		}
-		before = line[:len(o.Key)]
+		before = line[:len(key)]
 		off += len(line)
 	}
 	return nil
@@ -149,7 +188,7 @@ func corrupt(off int, format string, args ...any) error {
 	return codec.Corrupt("listing", int64(off), format, args...)
 }
 
-// Find returns one object.
+// Find returns one object that is in no part.
 func (l *Listing) Find(k names.Key) (Object, bool) {
 	line, _, found := bytes.Cut(l.lines[l.search(string(k)):], []byte{'\n'})
 	if !found {
@@ -160,7 +199,8 @@ func (l *Listing) Find(k names.Key) (Object, bool) {
 }
 
 // List yields the objects whose keys start with prefix and sort after a given one, in order. It
-// yields errors.ErrUnsupported for a prefix that is not listed.
+// yields errors.ErrUnsupported for a prefix that is not listed. The Listing must have the lines of
+// all Parts of the prefix.
 func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		if !l.covers(prefix) {
@@ -171,8 +211,19 @@ func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] 
 		if string(after) >= from {
 			from = string(after) + "\x00"
 		}
-		for line := range bytes.Lines(l.lines[l.search(from):]) {
+		place := l.search(from)
+		if p, ok := l.partBefore(place); ok && strings.HasPrefix(from, p.Folder) {
+			place = l.search(p.Folder)
+		}
+		for line, err := range l.allLines(place, prefix) {
+			if err != nil {
+				yield(Object{}, err)
+				return
+			}
 			o, _ := parseObject(string(line[:len(line)-1])) // Decode has checked it
+			if string(o.Key) < from {
+				continue // in the first part
+			}
 			if !strings.HasPrefix(string(o.Key), prefix) || !yield(o, nil) {
 				return
 			}
@@ -180,11 +231,24 @@ func (l *Listing) List(prefix string, after names.Key) iter.Seq2[Object, error] 
 	}
 }
 
-// Lines returns the lines of the objects below a folder, whose path ends with a slash. Builder.AddLines adds
-// them to another listing.
+// Lines returns the lines of the objects below a folder, whose path ends with a slash, if it has no
+// part. Builder.AddLines adds them to another listing.
 func (l *Listing) Lines(folder string) []byte {
 	behind := folder[:len(folder)-1] + "0" // the byte after a slash
 	return l.lines[l.search(folder):l.search(behind)]
+}
+
+// partBefore returns the part whose line precedes a place of lines.
+func (l *Listing) partBefore(place int) (Part, bool) {
+	if l.format < partsFormat || place == 0 {
+		return Part{}, false
+	}
+	line := l.lines[bytes.LastIndexByte(l.lines[:place-1], '\n')+1 : place-1]
+	if !isPart(line) {
+		return Part{}, false
+	}
+	p, reason := parsePart(string(line))
+	return p, reason == ""
 }
 
 // covers reports whether every object that begins with prefix is listed.

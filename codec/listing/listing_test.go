@@ -72,7 +72,7 @@ func TestDecode(t *testing.T) {
 			}
 		})
 	}
-	if _, err := listing.Decode(seal(`{"format":2,"prefixes":[]}`, "any text")); !errors.Is(err, names.ErrNewer) {
+	if _, err := listing.Decode(seal(`{"format":3,"prefixes":[]}`, "any text")); !errors.Is(err, names.ErrNewer) {
 		t.Errorf("a listing from the future = %v, want %v", err, names.ErrNewer)
 	}
 }

@@ -92,8 +92,8 @@ func benchManyShards(t *testing.T, r *results) {
 	}
 }
 
-// layShards makes a store with n shards and their xorbs. They are older than publishes of the last
-// minutes, which list folders with new files again.
+// layShards makes a store with n shards and their xorbs. They are a day old: a publish lists folders
+// with many new files as a whole.
 func layShards(t *testing.T, store string, n int) {
 	t.Helper()
 	start := time.Now()

@@ -95,7 +95,8 @@ func (b *builder) list(seen runState) error {
 	b.now = newRunState()
 	var lists errgroup.Group
 	lists.Go(func() (err error) {
-		if b.xorbsNow, err = b.listPrefix(names.XorbPrefix, seen.Xorbs, b.now.Xorbs); err != nil {
+		b.xorbsNow, b.sameXorbs, err = b.listPrefix(names.XorbPrefix, names.XorbKey, seen.Xorbs, b.now.Xorbs)
+		if err != nil {
 			return err
 		}
 		b.byHash = make(map[codec.Hash]storedXorb, len(b.xorbsNow))
@@ -105,7 +106,8 @@ func (b *builder) list(seen runState) error {
 		return nil
 	})
 	lists.Go(func() (err error) {
-		if b.shardsNow, err = b.listPrefix(names.ShardPrefix, seen.Shards, b.now.Shards); err != nil {
+		b.shardsNow, b.sameShards, err = b.listPrefix(names.ShardPrefix, names.ShardKey, seen.Shards, b.now.Shards)
+		if err != nil {
 			return err
 		}
 		sortByAge(b.shardsNow)
@@ -115,12 +117,7 @@ func (b *builder) list(seen runState) error {
 		}
 		return nil
 	})
-	if err := lists.Wait(); err != nil {
-		return err
-	}
-	b.sameShards = unchanged(names.ShardKey, seen.Shards, b.now.Shards)
-	b.sameXorbs = unchanged(names.XorbKey, seen.Xorbs, b.now.Xorbs)
-	return nil
+	return lists.Wait()
 }
 
 // addShards lists the store and adds its shards, oldest first. Entries of older shards give way to
@@ -146,17 +143,19 @@ func sortByAge(shards []listedObject) {
 	})
 }
 
-// listPrefix returns the shards or xorbs of the store, except those in folders with their state in seen.
-func (b *builder) listPrefix(prefix string, seen, now origin.FolderStates) (objects []listedObject, err error) {
-	for item, err := range origin.ListChanged(b.ctx, b.s, prefix, seen, now) {
+// listPrefix returns the shards or xorbs of the store, except those in folders that have not changed
+// since seen. It also returns these folders.
+func (b *builder) listPrefix(prefix string, key func(codec.Hash) names.Key, seen, now origin.FolderStates) (objects []listedObject, same folderSet, err error) {
+	left := map[string]bool{}
+	for item, err := range origin.ListChanged(b.ctx, b.s, prefix, seen, now, func(folder string) { left[folder] = true }) {
 		if err != nil {
-			return nil, err
+			return nil, same, err
 		}
 		if p, err := names.ParseKey(item.Key); err == nil {
 			objects = append(objects, listedObject{p.Hash, item.Size, item.Modified.UnixNano()})
 		}
 	}
-	return objects, nil
+	return objects, newFolderSet(key, left), nil
 }
 
 // passDamaged reports a damaged object, which is left out. It returns other errors.

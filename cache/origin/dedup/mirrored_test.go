@@ -42,7 +42,7 @@ type filledStore struct {
 type statedStore struct{ *origintest.Watched }
 
 // ListChanged implements origin.ChangeLister.
-func (s statedStore) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
+func (s statedStore) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates, same func(string)) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		folders := map[string][]origin.Item{}
 		for item, err := range s.List(ctx, prefix, "") {
@@ -56,8 +56,12 @@ func (s statedStore) ListChanged(ctx context.Context, prefix string, seen, now o
 		for _, folder := range slices.Sorted(maps.Keys(folders)) {
 			items := folders[folder]
 			now[folder] = fmt.Sprint(items)
+			if now[folder] == seen[folder] {
+				same(folder)
+				continue
+			}
 			for _, item := range items {
-				if now[folder] != seen[folder] && !yield(item, nil) {
+				if !yield(item, nil) {
 					return
 				}
 			}

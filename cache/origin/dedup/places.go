@@ -3,7 +3,6 @@ package dedup
 import (
 	"path"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -11,12 +10,10 @@ import (
 // A folderSet has folders of shards or xorbs, by the byte of a hash that names the folder.
 type folderSet [256]bool
 
-// unchanged returns the folders of some keys that have the same state in seen and now.
-func unchanged(key func(codec.Hash) names.Key, seen, now origin.FolderStates) (s folderSet) {
+// newFolderSet returns the folders of some keys.
+func newFolderSet(key func(codec.Hash) names.Key, folders map[string]bool) (s folderSet) {
 	for b := range s {
-		folder := path.Dir(string(key(codec.Hash{names.FolderByte: byte(b)})))
-		state, ok := now[folder]
-		s[b] = ok && seen[folder] == state
+		s[b] = folders[path.Dir(string(key(codec.Hash{names.FolderByte: byte(b)})))]
 	}
 	return s
 }

@@ -43,6 +43,14 @@ func SetClock(t *testing.T, fast time.Duration) {
 	clock = func() time.Time { return time.Now().Add(fast) }
 }
 
+// SetMinParts makes listings with parts of a minimum size in bytes, until the test ends.
+func SetMinParts(t *testing.T, size int64) {
+	t.Helper()
+	before := minParts
+	t.Cleanup(func() { minParts = before })
+	minParts = size
+}
+
 // RecordsChanges reports whether the folders of a store have states.
 func RecordsChanges(s *Store) bool {
 	_, ok := s.recordsChanges()

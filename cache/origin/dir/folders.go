@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"path"
+	"regexp"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,11 +41,12 @@ func (s *Store) recordsChanges() (device uint64, ok bool) {
 	return 0, false
 }
 
-// A folder may change without a new state if its names or its files changed shortly before it was
-// listed.
+// A folder with new names has no state yet. Another program may still write to a new file, so the
+// state of its folder has the sizes of new files.
 const (
 	settleTime = 2 * time.Second  // above the resolution of the times of a file system
-	copyTime   = 10 * time.Minute // another program may write to a file for so long, after its last write
+	copyTime   = 10 * time.Minute // between two writes to a file
+	maxNew     = 64               // files in a state
 )
 
 var clock = time.Now // tests change it
@@ -54,13 +57,13 @@ type folderScan struct {
 	seen, now origin.FolderStates
 	file      func(origin.Item)
 	stopped   bool             // the rest of the current folder is ignored
-	same      func(dir string) // is called in place of file for an unchanged folder; nil: no call
+	same      func(dir string) // is called in place of file for an unchanged folder
 
 	start    time.Time // changes before it are listed
 	prefix   string    // that is walked, without a slash
 	device   uint64
 	records  bool      // whether states can be relied on
-	modified time.Time // of the newest file in the current folder
+	newFiles []newFile // in the current folder
 }
 
 // walk lists one of the prefixes of shards and xorbs.
@@ -68,48 +71,86 @@ func (f *folderScan) walk(ctx context.Context, prefix string) error {
 	f.prefix = path.Clean(prefix)
 	f.device, f.records = f.s.recordsChanges()
 	w := walker{root: f.s.files.root, skip: f.skip, left: f.left, file: func(item origin.Item) {
-		if item.Modified.After(f.modified) {
-			f.modified = item.Modified
+		if n := (newFile{path.Base(string(item.Key)), item.Size, item.Modified.UnixNano()}); f.isNew(n) {
+			f.newFiles = append(f.newFiles, n)
 		}
 		f.file(item)
 	}}
 	return w.walk(ctx, f.prefix)
 }
 
-// stateOf returns the state of a folder. A change of its names changes the time.
-func stateOf(device, inode uint64, changed int64) string {
-	return fmt.Sprintf("%d %d %d", device, inode, changed)
+// A newFile is a file that another program may still write to.
+type newFile struct {
+	name     string
+	size     int64
+	modified int64 // in nanoseconds since 1970
 }
 
+// isNew reports whether a file with the name of an object is new.
+func (f *folderScan) isNew(n newFile) bool {
+	return n.modified >= f.start.Add(-copyTime).UnixNano() && dataName.MatchString(n.name)
+}
+
+var dataName = regexp.MustCompile(`^[0-9a-f]{64}\.(?:xorb|shard)$`)
+
+// namesState returns the first line of the state of a folder. A change of its names changes the time.
+func namesState(device, inode uint64, changed int64) string {
+	return fmt.Sprintf("%d %d %d\n", device, inode, changed)
+}
+
+// hasNames reports whether a folder with a state has the names that it had.
+func hasNames(state string, device, inode uint64, changed int64) bool {
+	return strings.HasPrefix(state, namesState(device, inode, changed))
+}
+
+// skip leaves out a folder that is unchanged.
 func (f *folderScan) skip(dir string, info *unix.Stat_t) bool {
-	f.modified = time.Time{}
-	state := stateOf(info.Dev, info.Ino, info.Ctim.Nano())
-	if !f.records || f.seen[dir] != state {
+	f.newFiles = nil
+	state, ok := f.seen[dir]
+	if !f.records || !ok || !hasNames(state, info.Dev, info.Ino, info.Ctim.Nano()) {
 		return false
 	}
-	f.now[dir] = state
-	if f.same != nil {
-		f.same(dir)
+	names, files, _ := strings.Cut(state, "\n")
+	now := names + "\n"
+	for line := range strings.Lines(files) {
+		var n newFile
+		if _, err := fmt.Sscanf(line, "%s %d %d\n", &n.name, &n.size, &n.modified); err != nil {
+			return false
+		}
+		file, err := f.s.files.root.Lstat(path.Join(dir, n.name))
+		if err != nil || file.Size() != n.size || file.ModTime().UnixNano() != n.modified {
+			return false
+		}
+		if f.isNew(n) {
+			now += line
+		}
 	}
+	f.now[dir] = now
+	f.same(dir)
 	return true
 }
 
-// left adds the state of a folder that has settled. Keys have one folder below their prefix, and the
-// time of a folder does not cover those in it.
+// left adds the state of a folder. Keys have one folder below their prefix, and the time of a folder
+// does not cover those in it.
 func (f *folderScan) left(dir string, info *unix.Stat_t, hasFolders bool) {
-	settled := info.Ctim.Nano() < f.start.Add(-settleTime).UnixNano() && f.modified.Before(f.start.Add(-copyTime))
-	if f.records && info.Dev == f.device && settled && !hasFolders && !f.stopped && path.Dir(dir) == f.prefix {
-		f.now[dir] = stateOf(info.Dev, info.Ino, info.Ctim.Nano())
+	defer func() { f.newFiles = nil }()
+	settled := info.Ctim.Nano() < f.start.Add(-settleTime).UnixNano() && len(f.newFiles) <= maxNew
+	if !f.records || info.Dev != f.device || !settled || hasFolders || f.stopped || path.Dir(dir) != f.prefix {
+		return
 	}
-	f.modified = time.Time{}
+	state := namesState(info.Dev, info.Ino, info.Ctim.Nano())
+	for _, n := range f.newFiles {
+		state += fmt.Sprintf("%s %d %d\n", n.name, n.size, n.modified)
+	}
+	f.now[dir] = state
 }
 
 // ListChanged implements origin.ChangeLister.
-func (s *Store) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
+func (s *Store) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates, same func(folder string)) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		f := folderScan{s: s, seen: seen, now: now, start: clock()}
+		f := folderScan{s: s, seen: seen, now: now, same: same, start: clock()}
 		f.file = func(item origin.Item) {
 			if !f.stopped && !yield(item, nil) {
 				f.stopped = true
@@ -123,8 +164,8 @@ func (s *Store) ListChanged(ctx context.Context, prefix string, seen, now origin
 }
 
 // ListChanged implements origin.ChangeLister.
-func (s *ReadOnly) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
-	return s.current().ListChanged(ctx, prefix, seen, now)
+func (s *ReadOnly) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates, same func(folder string)) iter.Seq2[origin.Item, error] {
+	return s.current().ListChanged(ctx, prefix, seen, now, same)
 }
 
 // isData reports whether a prefix is that of shards or xorbs.

@@ -34,15 +34,27 @@ func put(t *testing.T, s origin.WriteStore, k names.Key, value string) {
 func keysOf(t *testing.T, s origin.ChangeLister, seen origin.FolderStates) (found []names.Key, now origin.FolderStates) {
 	t.Helper()
 	now = origin.FolderStates{}
+	same := 0
 	for _, prefix := range []string{names.ShardPrefix, names.XorbPrefix} {
-		for item, err := range s.ListChanged(t.Context(), prefix, seen, now) {
+		for item, err := range s.ListChanged(t.Context(), prefix, seen, now, func(string) { same++ }) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			found = append(found, item.Key)
 		}
 	}
+	if same+len(foldersOf(found)) < len(now) {
+		t.Errorf("%d folders are the same, and %d have states; keys: %v", same, len(now), found)
+	}
 	return found, now
+}
+
+func foldersOf(keys []names.Key) map[string]bool {
+	folders := map[string]bool{}
+	for _, k := range keys {
+		folders[filepath.Dir(string(k))] = true
+	}
+	return folders
 }
 
 // changeSome puts and deletes a few objects, sometimes as another process.
@@ -78,6 +90,14 @@ func readListing(t *testing.T, root string) []byte {
 // A listing with copied lines is the one without, whatever changed in between. Only a listing with the
 // checksum of the state is copied.
 func TestCopiedListing(t *testing.T) {
+	t.Run("whole", testCopiedListing)
+	t.Run("parts", func(t *testing.T) {
+		dir.SetMinParts(t, 0)
+		testCopiedListing(t)
+	})
+}
+
+func testCopiedListing(t *testing.T) {
 	root := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
 	var state dir.ListedState
@@ -110,6 +130,7 @@ func TestCopiedListing(t *testing.T) {
 		if want := readListing(t, root); !bytes.Equal(got, want) {
 			t.Fatalf("round %d: the listing is\n%s\nwant\n%s", round, got, want)
 		}
+		checkParts(t, root)
 		if want := listing.SumOf(got); state.Sum != want {
 			t.Fatalf("round %d: the state has checksum %s, want %s", round, state.Sum, want)
 		}
@@ -155,13 +176,57 @@ func TestFolderStates(t *testing.T) {
 		t.Errorf("after a delete: %v", found)
 	}
 
-	// Another program may still write to a file that it has created.
-	dir.SetClock(t, time.Hour)
-	if err := os.Chtimes(filepath.Join(root, string(xorbKey(2))), time.Time{}, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
+}
+
+// Another program may still write to a file that it has created.
+func TestNewFileInFolder(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root)
+	if !dir.RecordsChanges(s) {
+		t.Skip("the file system of temporary files may not record changes")
 	}
-	if _, now := keysOf(t, s, nil); len(now) != 4 {
-		t.Errorf("beside a file that is being written: %v", now)
+	for i := range 10 { // in five folders
+		put(t, s, xorbKey(i), "value")
+	}
+	dir.SetClock(t, time.Minute)
+	_, seen := keysOf(t, s, nil)
+	for _, fast := range []time.Duration{time.Minute, 5 * time.Minute} {
+		dir.SetClock(t, fast)
+		found, now := keysOf(t, s, seen)
+		if len(found) > 0 || len(now) != 5 {
+			t.Fatalf("after %v: %v, %v", fast, found, now)
+		}
+		path := filepath.Join(root, string(xorbKey(2)))
+		grow := func(text string) {
+			t.Helper()
+			if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		grow("longer value")
+		if found, now := keysOf(t, s, seen); len(found) != 2 || len(now) != 5 {
+			t.Errorf("after %v and a longer file: %v, %v", fast, found, now)
+		}
+		grow("value")
+		_, seen = keysOf(t, s, nil)
+	}
+}
+
+// A folder with many new files has no state.
+func TestManyNewFiles(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root)
+	for i := range 65 {
+		put(t, s, names.XorbKey(codec.Hash{0: byte(i)}), "value")
+	}
+	put(t, s, names.XorbKey(codec.Hash{names.FolderByte: 1}), "value")
+	dir.SetClock(t, time.Minute)
+	if _, now := keysOf(t, s, nil); dir.RecordsChanges(s) && len(now) != 1 {
+		t.Errorf("states: %v", now)
+	}
+	dir.SetClock(t, time.Hour)
+	if _, now := keysOf(t, s, nil); dir.RecordsChanges(s) && len(now) != 2 {
+		t.Errorf("states after an hour: %v", now)
 	}
 }
 
@@ -181,7 +246,7 @@ func TestFoldersWithoutState(t *testing.T) {
 		t.Errorf("states: %v", now)
 	}
 	now, n := origin.FolderStates{}, 0
-	for range s.ListChanged(t.Context(), names.XorbPrefix, nil, now) {
+	for range s.ListChanged(t.Context(), names.XorbPrefix, nil, now, nil) {
 		if n++; n == 4 { // the second one of the second folder
 			break
 		}
@@ -200,7 +265,7 @@ func TestListChangedEnds(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range s.ListChanged(canceled, names.XorbPrefix, nil, origin.FolderStates{}) {
+	for _, err := range s.ListChanged(canceled, names.XorbPrefix, nil, origin.FolderStates{}, nil) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("ListChanged yields %v, want an error of its context", err)
 		}

@@ -15,7 +15,7 @@ import (
 // storeEntries are the names in the folder of a store: the tops of keys, and the
 // folders of a writer. A new file system adds lost+found.
 var storeEntries = func() map[string]bool {
-	entries := map[string]bool{"tmp": true, "locks": true, string(listing.Key): true, "lost+found": true}
+	entries := map[string]bool{"tmp": true, "locks": true, partsDir: true, string(listing.Key): true, "lost+found": true}
 	for _, prefix := range names.Prefixes() {
 		top, _, _ := strings.Cut(prefix, "/")
 		entries[top] = true

@@ -47,8 +47,9 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState)
 	if err != nil && !errors.Is(err, origin.ErrNotFound) {
 		return ListedState{}, err
 	}
-	lines, same := listing.Unchecked(old, seen.Sum)
+	before, same := listing.Unchecked(old, seen.Sum)
 	if !same {
+		before, _ = listing.Decode(old) // nil: all its parts are strays
 		seen.Folders = nil
 	}
 	var elsewhere []listing.Object
@@ -62,13 +63,17 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState)
 	if len(elsewhere) > 0 {
 		b, err = listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
 	} else {
-		b, err = s.encodeListing(ctx, lines, len(old), seen.Folders, now.Folders)
+		b, err = s.encodeListing(ctx, before, len(old), seen.Folders, now.Folders)
 	}
 	if err == nil && !bytes.Equal(b, old) {
 		err = s.putListing(b)
 	}
-	if err != nil || len(elsewhere) > 0 {
+	if err != nil {
 		return ListedState{}, err
+	}
+	s.removeParts(before, b)
+	if len(elsewhere) > 0 {
+		return ListedState{}, nil
 	}
 	now.Sum = listing.SumOf(b)
 	return now, nil
@@ -89,7 +94,13 @@ func (s *Store) encodeListing(ctx context.Context, old *listing.Listing, size in
 				b.Add(listing.Object{Key: item.Key, Size: item.Size, Modified: item.Modified})
 			}
 		},
-		same: func(dir string) { b.AddLines(old.Lines(dir + "/")) },
+		same: func(dir string) {
+			if p, ok := old.Part(dir + "/"); ok {
+				b.AddPart(p)
+			} else {
+				b.AddLines(old.Lines(dir + "/"))
+			}
+		},
 	}
 	for _, prefix := range listing.Prefixes() {
 		if isData(prefix) {
@@ -105,7 +116,7 @@ func (s *Store) encodeListing(ctx context.Context, old *listing.Listing, size in
 			b.Add(o)
 		}
 	}
-	return b.Encode()
+	return s.putParts(b)
 }
 
 // putListing replaces the listing, durably.

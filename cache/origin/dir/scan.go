@@ -96,8 +96,8 @@ func skippedFolders(root *os.Root) []string {
 	return skipped
 }
 
-// isScratch reports whether a path below root is a scratch file, a lock, or a value that is not
-// linked yet. Only the name counts. A killed writer may have left a whole xorb in tmp before
+// isScratch reports whether a path below root is a scratch file, a lock or a part of the listing. Values
+// that are not linked yet are scratch files. Only the name counts. A killed writer may have left a whole xorb in tmp before
 // any object had its key. A later session must not rely on that xorb.
 func isScratch(p string) bool {
 	switch folder, name := path.Split(p); folder {
@@ -105,6 +105,8 @@ func isScratch(p string) bool {
 		return scratchName.MatchString(name)
 	case lockDir + "/":
 		return lockName.MatchString(name)
+	case partsDir + "/":
+		return partName.MatchString(name)
 	}
 	return false
 }
@@ -112,6 +114,7 @@ func isScratch(p string) bool {
 var (
 	scratchName = regexp.MustCompile(`^(?:[A-Z2-7]{26}|scratch-[0-9]+)$`) // rand.Text, os.CreateTemp
 	lockName    = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	partName    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
 // errNeither is the error of files whose names promise a shard or xorb.

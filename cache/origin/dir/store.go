@@ -28,6 +28,7 @@ import (
 //	tdata/…  and the other layers   the objects
 //	tmp/                            values that are being written
 //	locks/                          lock files of keys that are replaced
+//	xetfs.list, xetfs.parts/        the listing (package listing)
 //
 // A value is written to tmp, made durable, and linked or renamed to its final name. After a
 // power loss, no name therefore refers to bytes that are not on disk. The umask decides the
@@ -239,7 +240,7 @@ func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.S
 func (s *Store) list(ctx context.Context, prefix string, after names.Key) (items []origin.Item, err error) {
 	w := walker{
 		root: s.files.root,
-		skip: func(dir string, _ *unix.Stat_t) bool { return dir == tmpDir || dir == lockDir },
+		skip: func(dir string, _ *unix.Stat_t) bool { return dir == tmpDir || dir == lockDir || dir == partsDir },
 		file: func(item origin.Item) {
 			if strings.HasPrefix(string(item.Key), prefix) && item.Key > after {
 				items = append(items, item)

@@ -125,7 +125,7 @@ func (s *Store) isDurableLocked(p string, d iofs.DirEntry) bool {
 		return false
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stateOf(st.Dev, st.Ino, st.Ctim.Nano()) == state
+	return ok && hasNames(state, st.Dev, st.Ino, st.Ctim.Nano())
 }
 
 // walkBelow is fs.WalkDir for a folder below a root, with paths below the root. A folder that is absent

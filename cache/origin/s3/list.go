@@ -72,7 +72,8 @@ func (s *Store) startAfter(after names.Key) string {
 // accepts reports whether a key belongs to a store.
 func (s *Store) accepts(k names.Key) bool {
 	_, err := names.ParseKey(k)
-	if err == nil || strings.HasPrefix(string(k), tmpPrefix) || k == listing.Key {
+	isOurs := strings.HasPrefix(string(k), tmpPrefix) || k == listing.Key || strings.HasPrefix(string(k), listing.PartsFolder)
+	if err == nil || isOurs {
 		return err == nil
 	}
 	if !s.named.Swap(true) {

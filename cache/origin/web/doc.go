@@ -14,6 +14,7 @@
 //	HEAD …                                                  Size
 //	GET /vref/%2AsUt%2Aorg%212Fmodel   If-None-Match: …     Get: a whole small object, if it changed
 //	GET /xetfs.list                    If-None-Match: …     List
+//	GET /xetfs.parts/5891…                                  List of a large store
 //
 // The path of an object is its key, each byte escaped that is not a letter, a digit or one of .
 // _ - / characters. Keys contain "*" and "!", too. Servers accept both spellings, but a proxy

@@ -11,8 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -91,7 +94,7 @@ func changedJustNow(modified, date string) bool {
 // yields errors.ErrUnsupported if the listing is absent, or does not cover the prefix.
 func (s *Store) List(ctx context.Context, prefix string, after names.Key) iter.Seq2[origin.Item, error] {
 	return func(yield func(origin.Item, error) bool) {
-		l, err := s.list(ctx)
+		l, err := s.listingOf(ctx, prefix)
 		if err != nil {
 			yield(origin.Item{}, err)
 			return
@@ -117,8 +120,8 @@ func (e noListing) Error() string {
 // Unwrap returns the error of a store that cannot list.
 func (e noListing) Unwrap() error { return errors.ErrUnsupported }
 
-// list returns the listing as it is now.
-func (s *Store) list(ctx context.Context) (*listing.Listing, error) {
+// newestListing returns the listing as it is now, without its parts.
+func (s *Store) newestListing(ctx context.Context) (*listing.Listing, error) {
 	s.listing.mu.Lock()
 	l, tag := s.listing.l, s.listing.tag
 	s.listing.mu.Unlock()
@@ -136,6 +139,7 @@ func (s *Store) list(ctx context.Context) (*listing.Listing, error) {
 		if err == nil {
 			s.listing.mu.Lock()
 			s.listing.l, s.listing.tag = decoded, now
+			s.listing.dropParts()
 			s.listing.mu.Unlock()
 			return decoded, nil
 		}
@@ -144,4 +148,95 @@ func (s *Store) list(ctx context.Context) (*listing.Listing, error) {
 		}
 		ctx, tag = origin.NoCache(ctx), "" // the network may have damaged it
 	}
+}
+
+// Parts of a listing.
+const (
+	parallelParts = 8  // that are fetched at once
+	listingTries  = 10 // to read a listing whose parts are replaced meanwhile
+)
+
+// listingOf returns the listing as it is now, with the parts that have objects below a prefix.
+func (s *Store) listingOf(ctx context.Context, prefix string) (*listing.Listing, error) {
+	for try := 1; ; try++ {
+		l, err := s.newestListing(ctx)
+		if err != nil {
+			return nil, err
+		}
+		parts, err := s.readParts(ctx, l.Parts(prefix))
+		if err == nil {
+			return l.With(parts), nil
+		}
+		// A writer removes parts of a listing that it has replaced.
+		switch {
+		case !errors.Is(err, origin.ErrNotFound):
+			return nil, fmt.Errorf("%s: %w", listing.Key, err)
+		case try == listingTries:
+			return nil, fmt.Errorf("%s: %w", listing.Key, codec.Corrupt("listing", 0, "a part is absent: %v", err))
+		}
+		if try > 1 {
+			ctx = origin.NoCache(ctx) // a cache may have an old listing
+		}
+	}
+}
+
+// readParts returns the lines of parts. It fetches those that were not read before.
+func (s *Store) readParts(ctx context.Context, parts []listing.Part) (map[string][]byte, error) {
+	lines := make(map[string][]byte, len(parts))
+	var missing []listing.Part
+	s.listing.mu.Lock()
+	for _, p := range parts {
+		if b, ok := s.listing.parts[p.Sum]; ok {
+			lines[p.Sum] = b
+		} else {
+			missing = append(missing, p)
+		}
+	}
+	s.listing.mu.Unlock()
+	fetched := make([][]byte, len(missing))
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelParts)
+	for i, p := range missing {
+		g.Go(func() (err error) {
+			fetched[i], err = s.readPart(ctx, p)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	s.listing.mu.Lock()
+	defer s.listing.mu.Unlock()
+	for i, p := range missing {
+		lines[p.Sum] = fetched[i]
+		s.listing.parts[p.Sum] = fetched[i]
+	}
+	s.listing.dropParts()
+	return lines, nil
+}
+
+// readPart fetches a part. Damaged lines are fetched again without caches.
+func (s *Store) readPart(ctx context.Context, p listing.Part) ([]byte, error) {
+	b, _, err := s.Get(ctx, p.Key(), "")
+	if err == nil {
+		err = p.Check(b)
+	}
+	if !errors.Is(err, codec.ErrCorrupt) {
+		return b, err
+	}
+	if b, _, err = s.Get(origin.NoCache(ctx), p.Key(), ""); err != nil {
+		return nil, err
+	}
+	return b, p.Check(b)
+}
+
+// dropParts drops the parts that are not those of the newest listing. The caller has locked mu.
+func (l *lastListing) dropParts() {
+	used := make(map[string][]byte, len(l.parts))
+	for _, p := range l.l.Parts("") {
+		if b, ok := l.parts[p.Sum]; ok {
+			used[p.Sum] = b
+		}
+	}
+	l.parts = used
 }

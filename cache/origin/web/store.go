@@ -42,9 +42,10 @@ var (
 
 // A lastListing is the newest listing of the store that was read.
 type lastListing struct {
-	mu  sync.Mutex
-	l   *listing.Listing // nil: none yet; guarded by mu
-	tag origin.Tag       // guarded by mu
+	mu    sync.Mutex
+	l     *listing.Listing  // nil: none yet; guarded by mu
+	tag   origin.Tag        // guarded by mu
+	parts map[string][]byte // lines of parts of l that were read; guarded by mu
 }
 
 // Open returns the store at an address with scheme http or https, which names the folder of
@@ -127,7 +128,7 @@ func (s *Store) find(ctx context.Context, k names.Key, fn func(fetch.Request) er
 
 // pathOf returns the escaped path of an object below the base.
 func (s *Store) pathOf(k names.Key) (string, error) {
-	if k == listing.Key {
+	if k == listing.Key || strings.HasPrefix(string(k), listing.PartsFolder) {
 		return string(k), nil
 	}
 	if _, err := names.ParseKey(k); err != nil {
@@ -172,7 +173,7 @@ func (s *Store) elsewhere(ctx context.Context, k names.Key, path string) bool {
 	if known {
 		return false // pathOf used it
 	}
-	l, err := s.list(ctx)
+	l, err := s.newestListing(ctx)
 	if err != nil {
 		return false
 	}

@@ -73,8 +73,8 @@ func (s *PublishStore) PutIfAbsent(ctx context.Context, k names.Key, value []byt
 func (s *PublishStore) Local() bool { return origin.Local(s.WriteStore) }
 
 // ListChanged implements origin.ChangeLister.
-func (s *PublishStore) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates) iter.Seq2[origin.Item, error] {
-	return origin.ListChanged(ctx, s.WriteStore, prefix, seen, now)
+func (s *PublishStore) ListChanged(ctx context.Context, prefix string, seen, now origin.FolderStates, same func(folder string)) iter.Seq2[origin.Item, error] {
+	return origin.ListChanged(ctx, s.WriteStore, prefix, seen, now, same)
 }
 
 // listedFile is the kind of the file with a dir.ListedState.

@@ -1,0 +1,101 @@
+package dir
+
+import (
+	"bytes"
+	"errors"
+	iofs "io/fs"
+	"path"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xetfs/xetfs/codec/listing"
+)
+
+// partsDir is the folder of the parts of the listing.
+const partsDir = "xetfs.parts"
+
+// parallelParts is the number of parts that are made durable at once.
+const parallelParts = 16
+
+// minParts is the minimum size in bytes of a listing with parts: some 10,000 objects. Tests change it.
+var minParts int64 = 1 << 20
+
+// putParts returns the encoding of a listing, after it made its parts durable. A small listing has none.
+func (s *Store) putParts(b *listing.Builder) ([]byte, error) {
+	if b.Size() < minParts && !b.HasParts() {
+		return b.Encode()
+	}
+	var puts errgroup.Group
+	puts.SetLimit(parallelParts)
+	hasNew := false
+	text, err := b.EncodeParts(func(p listing.Part, lines []byte) error {
+		hasNew = true
+		puts.Go(func() error { return s.putPart(p, lines) })
+		return nil
+	})
+	if err = errors.Join(err, puts.Wait()); err == nil && hasNew {
+		err = s.syncDir(partsDir)
+	}
+	return text, err
+}
+
+// putPart stores a part. A damaged file is replaced.
+func (s *Store) putPart(p listing.Part, lines []byte) error {
+	if b, err := s.files.root.ReadFile(string(p.Key())); err == nil && bytes.Equal(b, lines) {
+		return nil
+	}
+	tmp, _, err := s.write(lines, refMode, false)
+	if err != nil {
+		return wrapPut(p.Key(), err)
+	}
+	if err := s.inFolder(p.Key(), func() error { return s.files.root.Rename(tmp, string(p.Key())) }); err != nil {
+		return errors.Join(wrapPut(p.Key(), err), s.files.root.Remove(tmp))
+	}
+	return nil
+}
+
+// partsTime is the time for which a part stays after the listing has lost it. A reader may have an
+// older listing.
+const partsTime = 10 * time.Minute
+
+// removeParts removes parts that the listing lost some time ago. before is the listing before text, or
+// nil. A part that cannot be removed is a stray for the next writer.
+func (s *Store) removeParts(before *listing.Listing, text []byte) {
+	entries, err := iofs.ReadDir(s.files.root.FS(), partsDir)
+	if err != nil || len(entries) == 0 {
+		return
+	}
+	l, err := listing.Decode(text)
+	if err != nil {
+		return
+	}
+	used, lost := sumsOf(l), sumsOf(before)
+	now := clock()
+	for _, e := range entries {
+		sum := e.Name()
+		if !partName.MatchString(sum) || used[sum] {
+			continue
+		}
+		name := path.Join(partsDir, sum)
+		info, err := e.Info()
+		switch {
+		case err != nil: // another process removed it
+		case lost[sum]:
+			_ = s.files.root.Chtimes(name, now, now)
+		case now.Sub(info.ModTime()) > partsTime:
+			_ = s.files.root.Remove(name)
+		}
+	}
+}
+
+// sumsOf returns the checksums of all parts of a listing.
+func sumsOf(l *listing.Listing) map[string]bool {
+	sums := map[string]bool{}
+	if l != nil {
+		for _, p := range l.Parts("") {
+			sums[p.Sum] = true
+		}
+	}
+	return sums
+}
