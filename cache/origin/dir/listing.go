@@ -48,7 +48,7 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState)
 		return ListedState{}, err
 	}
 	before, same := listing.Unchecked(old, seen.Sum)
-	if !same {
+	if same = same && s.hasParts(before); !same {
 		before, _ = listing.Decode(old) // nil: all its parts are strays
 		seen.Folders = nil
 	}

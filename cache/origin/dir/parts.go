@@ -55,6 +55,16 @@ func (s *Store) putPart(p listing.Part, lines []byte) error {
 	return nil
 }
 
+// hasParts reports whether all parts of a listing exist, with their sizes.
+func (s *Store) hasParts(l *listing.Listing) bool {
+	for _, p := range l.Parts("") {
+		if info, err := s.files.root.Lstat(string(p.Key())); err != nil || info.Size() != p.Size {
+			return false
+		}
+	}
+	return true
+}
+
 // partsTime is the time for which a part stays after the listing has lost it. A reader may have an
 // older listing.
 const partsTime = 10 * time.Minute

@@ -84,6 +84,40 @@ func TestLostParts(t *testing.T) {
 	write(0, 0)
 }
 
+// A listing has no part that is absent or cut off, even if its folder has not changed.
+func TestAbsentPart(t *testing.T) {
+	dir.SetMinParts(t, 0)
+	root := t.TempDir()
+	s := openStore(t, root)
+	for i := range 10 {
+		put(t, s, xorbKey(i), "value")
+	}
+	dir.SetClock(t, time.Hour)
+	var state dir.ListedState
+	for _, damage := range []func(path string) error{
+		func(string) error { return nil },
+		os.Remove,
+		func(path string) error { return os.Truncate(path, 10) },
+		func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
+		func(string) error { return nil },
+	} {
+		var err error
+		if state, err = s.WriteListing(t.Context(), nil, state); err != nil {
+			t.Fatal(err)
+		}
+		if n := checkParts(t, root); n != 5 {
+			t.Fatalf("%d parts", n)
+		}
+		files, err := filepath.Glob(filepath.Join(root, "xetfs.parts", "*"))
+		if err == nil {
+			err = damage(files[0])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A whole listing replaces damaged parts.
 func TestDamagedPart(t *testing.T) {
 	dir.SetMinParts(t, 0)
