@@ -32,8 +32,8 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor [SOURCE] [DIR]",
 		Short: "Check what a mount needs, and state what to do",
 		Long: `Checks FUSE, fuse.conf, passthrough, the limit of open files, and the place and free space of the
-disk cache. With SOURCE it also checks that the origin answers, ranges and token included, and
-compares the clock with that of a web server. With DIR it checks the mountpoint.
+disk cache. With SOURCE it also checks the origin: its answers, ranges, the token, and whether it has
+shards. It compares the clock with that of a web server. With DIR it checks the mountpoint.
 
 Each finding is one line: its state, what was checked, what was found, and what to do. The state
 is ok, note (a mount works, with less speed or use) or problem. Nothing is changed.
@@ -103,27 +103,26 @@ const doctorLimit = 15 * time.Second
 // addOrigin adds the checks of SOURCE.
 func addOrigin(cmd *cobra.Command, m *doctor.Machine, source string) error {
 	m.Source = stack.WithoutSecrets(source)
-	if !stack.IsAddress(source) {
-		m.Open = func(context.Context) error { return stack.CheckSource(source) }
-		return nil
-	}
-	if err := stack.CheckSource(source); err != nil {
+	if err := stack.CheckSource(source); err != nil && stack.IsAddress(source) {
 		return err
 	}
-	m.Open = func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, doctorLimit)
-		defer cancel()
+	m.Open = func(ctx context.Context) (isEmpty bool, err error) {
+		if stack.IsAddress(source) {
+			limited, cancel := context.WithTimeout(ctx, doctorLimit)
+			defer cancel()
+			ctx = limited
+		}
 		s, err := stack.OpenSource(ctx, source, stack.Options{
 			Budget: stack.DivideMemory(stack.DefaultMemory), Log: noticeLogger(cmd), Remote: remoteOptions(cmd, source), Ranges: true,
 		})
-		if err != nil {
-			if ctx.Err() != nil {
-				err = fmt.Errorf("%s: no answer within %v", m.Source, doctorLimit)
-			}
-			return err
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("%s: no answer within %v", m.Source, doctorLimit)
 		}
-		s.Close()
-		return nil
+		if err != nil {
+			return false, err
+		}
+		defer s.Close()
+		return s.IsEmpty(ctx)
 	}
 	if server := serverOf(source); server != "" {
 		m.ServerTime = func(ctx context.Context) (time.Time, error) { return serverTime(ctx, server) }

@@ -53,7 +53,7 @@ type Machine struct {
 	CheckFolder func(path string) error // of the mountpoint
 	IsMounted   func(err error) bool    // reports whether an error of CheckFolder means that Source is mounted
 	Source      string                  // "": none
-	Open        func(context.Context) error
+	Open        func(context.Context) (isEmpty bool, err error)
 	ServerTime  func(context.Context) (time.Time, error) // nil: no web server
 	Now         func() time.Time
 	NoRanges    error // kind of the error of a server without ranges
@@ -174,8 +174,10 @@ func (m Machine) mountpoint() Finding {
 
 // origin opens SOURCE. A server without ranges and a refused token have advice of their own.
 func (m Machine) origin(ctx context.Context) Finding {
-	err := m.Open(ctx)
+	isEmpty, err := m.Open(ctx)
 	switch {
+	case err == nil && isEmpty:
+		return Finding{"origin", Note, m.Source + " has no shard, so the mount would be empty", "publish a folder into it (xetfs publish), or choose another SOURCE"}
 	case err == nil:
 		return good("origin", "%s answers", m.Source)
 	case m.NoRanges != nil && errors.Is(err, m.NoRanges):

@@ -25,7 +25,7 @@ func soundMachine() Machine {
 			return unix.Statfs_t{Type: unix.EXT4_SUPER_MAGIC, Bavail: 1 << 30, Frsize: 4096}, nil
 		},
 		CacheDir: "/cache", Mountpoint: "/mnt/x", CheckFolder: func(string) error { return nil }, IsMounted: func(error) bool { return false },
-		Source: "https://host/store", Open: func(context.Context) error { return nil },
+		Source: "https://host/store", Open: func(context.Context) (bool, error) { return false, nil },
 		ServerTime: func(context.Context) (time.Time, error) { return now, nil },
 		Now:        func() time.Time { return now.Add(time.Minute) },
 		NoRanges:   errNoRanges,
@@ -38,7 +38,7 @@ func TestFaults(t *testing.T) {
 		return func(m *Machine) { m.FileSystem = func(string) (unix.Statfs_t, error) { return st, nil } }
 	}
 	open := func(err error) func(*Machine) {
-		return func(m *Machine) { m.Open = func(context.Context) error { return err } }
+		return func(m *Machine) { m.Open = func(context.Context) (bool, error) { return false, err } }
 	}
 	tests := []struct {
 		name   string
@@ -64,6 +64,7 @@ func TestFaults(t *testing.T) {
 		{"unreachable", open(errors.New("https://host/store: connection refused")), "origin problem", "the network"},
 		{"no ranges", open(fmt.Errorf("https://host/store: %w", errNoRanges)), "ranges problem", "range requests"},
 		{"token", open(fmt.Errorf("https://host/store: %w", iofs.ErrPermission)), "token problem", "renew the token"},
+		{"empty", func(m *Machine) { m.Open = func(context.Context) (bool, error) { return true, nil } }, "origin note", "xetfs publish"},
 		{"clock", func(m *Machine) { m.Now = func() time.Time { return time.Unix(1_700_003_600, 0) } }, "clock problem", "timedatectl"},
 	}
 	for _, tt := range tests {
