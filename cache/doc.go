@@ -7,7 +7,7 @@
 // Packed chunks stay packed as long as possible. A chunk inside the range of a reader is
 // unpacked directly into its buffer. The chunks at the two ends of a read go through memory,
 // because the next read starts in them. All readers share one unpacking. Memory also gets the
-// other chunks of a remote origin.
+// other chunks of a remote origin, and the ends of short reads.
 //
 // Chunks from a remote origin also go to the disk cache, packed, once their readers are done.
 // Each chunk is compared with its hash before. Corrupt chunks on disk are dropped and fetched

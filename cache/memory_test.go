@@ -239,3 +239,35 @@ func TestRead_NoLockForMemory(t *testing.T) {
 		t.Errorf("the read has unpacked %d chunks", n-unpacked)
 	}
 }
+
+// The ends of a long read stay in memory only if the packed chunks are not on this machine. The
+// next read of a stream finds its first chunk in any case.
+func TestMemoryOfLongReads(t *testing.T) {
+	local, remote := store(t, true, same(20, 1000)...), store(t, false, same(20, 1000)...)
+	short, long := chunks(0, shortRead), chunks(0, shortRead+1)
+	for _, tt := range []struct {
+		name  string
+		x     xorbSource
+		cache *Cache
+		r     codec.ChunkRange
+		want  bool
+	}{
+		{"a short read of a local origin", local, open(t, local.src, Options{}), short, true},
+		{"a long read of a local origin", local, open(t, local.src, Options{}), long, false},
+		{"a short read with a disk cache", remote, mountOn(t, t.TempDir(), remote.src, Options{}).Cache, short, true},
+		{"a long read with a disk cache", remote, mountOn(t, t.TempDir(), remote.src, Options{}).Cache, long, false},
+		{"a long read of a remote origin", remote, open(t, remote.src, Options{}), long, true},
+	} {
+		last := int(tt.r.End) - 1
+		tt.x.read(t, tt.cache, tt.r, 500, last*1000)
+		tt.cache.memory.settle()
+		if got := tt.cache.memory.has(chunkKey{tt.x.Hash(), uint32(last)}); got != tt.want {
+			t.Errorf("%s: its last chunk is in memory: %v, want %v", tt.name, got, tt.want)
+		}
+		before := tt.cache.stats.unpacked.Load()
+		tt.x.read(t, tt.cache, chunks(last, last+1), 500, 500)
+		if tt.cache.stats.unpacked.Load() != before {
+			t.Errorf("%s: the next read unpacks its first chunk again", tt.name)
+		}
+	}
+}

@@ -115,7 +115,7 @@ func (rd *readOp) unpackInto(i int, dst []byte) error {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
-	case rd.c.local || w.from.fromDisk || rd.c.storesPacked():
+	case rd.hasPacked(w):
 		rd.finish(w, nil, errRetry)
 	case w.leader:
 		w.chunk = copyChunk(rd.c.memory.arena, key, w.hash, dst)
@@ -127,6 +127,16 @@ func (rd *readOp) unpackInto(i int, dst []byte) error {
 	rd.markVerified(w, key.index)
 	return nil
 }
+
+// hasPacked reports whether the packed chunk is on this machine, or soon will be.
+func (rd *readOp) hasPacked(w *chunkSlot) bool {
+	return rd.c.local || w.from.fromDisk || rd.c.storesPacked()
+}
+
+// shortRead is the most chunks of a read whose ends stay in memory, even if they are on disk, too.
+// A longer read is part of a stream. The next read of the stream finds its first chunk in
+// unpackGroup. Later reads need that chunk no more than those between the ends.
+const shortRead = 4
 
 // finish ends the call for a chunk, if this reader leads it.
 func (rd *readOp) finish(w *chunkSlot, ch *chunk, err error) {
@@ -168,7 +178,9 @@ func (rd *readOp) unpackShared(i int) error {
 	rd.markVerified(w, key.index)
 	w.chunk = ch
 	rd.finish(w, ch, nil)
-	rd.c.memory.add(ch)
+	if len(rd.slots) <= shortRead || !rd.hasPacked(w) {
+		rd.c.memory.add(ch)
+	}
 	return nil
 }
 
