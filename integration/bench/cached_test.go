@@ -72,6 +72,8 @@ func (b *cachedBench) chunks(t *testing.T) *harness.Mount {
 	return harness.MountSource(t, b.server.URL, "--cache-dir="+b.runsCache, "--materialize=never")
 }
 
+func (b *cachedBench) local(t *testing.T) *harness.Mount { return harness.MountSource(t, b.storeDir) }
+
 // round measures every way once. Cold means from the disk, for all systems. An unmeasured read
 // precedes each cold one, because the machine may have to get memory for it.
 func (b *cachedBench) round(t *testing.T, r *results, round int) {
@@ -91,7 +93,13 @@ func (b *cachedBench) round(t *testing.T, r *results, round int) {
 	add("whole file: READ", "messages", ours, fuseReads(t, m))
 	m.Unmount()
 
-	add("chunks on disk, cold, in a row", "MB/s", ours, readCold(t, b.runsCache, func() float64 { return b.chunksInARow(t) }))
+	for _, s := range []struct {
+		what, pages string
+		mount       func(*testing.T) *harness.Mount
+	}{{"chunks on disk", b.runsCache, b.chunks}, {"local store", b.storeDir, b.local}} {
+		add(s.what+", cold, in a row", "MB/s", ours, readCold(t, s.pages, func() float64 { return b.inARow(t, s.mount) }))
+		add(s.what+", mounted anew, in a row", "MB/s", ours, b.inARow(t, s.mount))
+	}
 	add("chunks on disk, cold, in a row", "MB/s", ext4, readCold(t, b.plain, func() float64 { return b.sequential(t, b.plain) }))
 
 	for _, s := range []struct {
@@ -136,10 +144,10 @@ func readCold(t *testing.T, pages string, read func() float64) (got float64) {
 	return got
 }
 
-// chunksInARow mounts the cache of packed chunks and reads the file.
-func (b *cachedBench) chunksInARow(t *testing.T) float64 {
+// inARow mounts the file and reads it.
+func (b *cachedBench) inARow(t *testing.T, mount func(*testing.T) *harness.Mount) float64 {
 	t.Helper()
-	m := b.chunks(t)
+	m := mount(t)
 	defer m.Unmount()
 	return b.sequential(t, m.File(b.file.Hash))
 }
