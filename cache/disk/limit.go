@@ -49,16 +49,36 @@ func (l *limiter) do(f func() error) error {
 	}
 }
 
-// try runs f in the background, unless all slots are taken.
-func (l *limiter) try(f func()) {
+// maxAhead is the largest number of calls of WillRead that use the disk. Further ones have no effect.
+const maxAhead = 16
+
+// A background runs calls that no caller waits for, each in a goroutine with a slot.
+type background chan struct{}
+
+// try runs f, unless all slots are taken.
+func (b background) try(f func()) {
 	select {
-	case l.slots <- struct{}{}:
+	case b <- struct{}{}:
 		go func() {
 			f()
-			<-l.slots
+			<-b
 		}()
 	default:
 	}
+}
+
+// close takes all slots, as calls end. No other call runs afterwards.
+func (b background) close(limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for range cap(b) {
+		select {
+		case b <- struct{}{}:
+		case <-timer.C:
+			return errTimeout
+		}
+	}
+	return nil
 }
 
 // within waits until done is closed. The error says that it took longer than limit.

@@ -20,6 +20,7 @@ func Open(dir string, o Options) (*Store, error) {
 	o.setDefaults()
 	s := &Store{dir: dir, o: o}
 	s.reads.init(o.ReadLimit)
+	s.ahead = make(background, maxAhead)
 	s.scrubber.init(s)
 	err := s.openAsOwner()
 	if err != nil && o.Share && mayShare(err) {
@@ -72,6 +73,9 @@ func (s *Store) Close() error {
 	}
 	if err == nil {
 		err = s.scrubber.wait(max(time.Until(end), 0))
+	}
+	if err == nil {
+		err = s.ahead.close(max(time.Until(end), 0))
 	}
 	if err == nil {
 		if err = s.disk.Load().close(); errors.Is(err, os.ErrClosed) {

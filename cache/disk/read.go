@@ -82,7 +82,7 @@ func (s *Store) readSpans(d *folder, k index.Key, spans []index.Span, b []byte, 
 }
 
 // WillRead makes the kernel read the chunks of r that are stored, up to the first missing one, into
-// the page cache. It does not wait for the disk. It has no effect if many readers do.
+// the page cache. It does not wait for the disk. It has no effect if many other calls do.
 //
 // The reads of a stream reach the disk in small parts and out of order. The readahead of the kernel
 // is then late, and each read that finds nothing in memory costs two goroutines and a timer.
@@ -95,17 +95,25 @@ func (s *Store) WillRead(x codec.Hash, r codec.ChunkRange) {
 	if len(spans) == 0 {
 		return
 	}
-	s.reads.try(func() {
-		for _, p := range spans {
-			f, err := d.opened.get(d.Dir, p.Segment)
-			if err != nil {
-				return // a reader finds the error, too
-			}
+	s.ahead.try(func() { d.fetch(spans) })
+}
+
+// fetch makes the kernel read spans into the page cache. It opens the segments, because opened may close
+// its files at any moment. It ends at the first error, which a reader finds, too.
+func (d *folder) fetch(spans []index.Span) {
+	for len(spans) > 0 {
+		segment := spans[0].Segment
+		f, err := d.Open(segment.Name(), false)
+		if err != nil {
+			return
+		}
+		for ; len(spans) > 0 && spans[0].Segment == segment; spans = spans[1:] {
 			if plain := f.OSFile(); plain != nil {
-				nowait.Fetch(int(plain.Fd()), p.Off, int(p.Size))
+				nowait.Fetch(int(plain.Fd()), spans[0].Off, int(spans[0].Size))
 			}
 		}
-	})
+		_ = f.Close() // it was only read
+	}
 }
 
 var errWouldWait = errors.New("not in memory")

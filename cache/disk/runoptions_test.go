@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -120,23 +121,44 @@ func TestWillRead(t *testing.T) {
 	}
 }
 
-// TestD08_WillReadDoesNotHang takes all slots of readers, as a disk that hangs does. WillRead then does not
-// wait, and leaves the disk alone.
+// TestD08_WillReadDoesNotHang takes all slots of readahead, as a disk that hangs does. WillRead then
+// does not wait, and leaves the disk alone. Readers have other slots.
 func TestD08_WillReadDoesNotHang(t *testing.T) {
 	d := newSimDisk()
 	b := open(t, d)
 	b.put(1, 0, 20)
-	b.reads.slots = make(chan struct{}, 2)
-	for range cap(b.reads.slots) {
-		b.reads.slots <- struct{}{}
+	for range cap(b.ahead) {
+		b.ahead <- struct{}{}
 	}
 	d.setFault(func(op, name string) error { t.Errorf("%s of %s", op, name); return unix.EIO })
 	b.WillRead(hashOf(1), chunks(0, 20))
 	d.setFault(nil)
-	for range cap(b.reads.slots) {
-		<-b.reads.slots
-	}
 	b.want(1, 0, 20, 20)
+	for range cap(b.ahead) {
+		<-b.ahead
+	}
+}
+
+// Close waits for readahead, which uses the folder, and none starts later.
+func TestCloseWaitsForReadahead(t *testing.T) {
+	b := background(make(chan struct{}, 2))
+	started, end := make(chan struct{}), make(chan struct{})
+	ended := false // written before close returns
+	b.try(func() {
+		close(started)
+		<-end
+		ended = true
+	})
+	<-started
+	if err := b.close(time.Millisecond); !errors.Is(err, errTimeout) {
+		t.Errorf("close = %v while a call runs, want %v", err, errTimeout)
+	}
+	<-b // the slot that this close has taken
+	close(end)
+	if err := b.close(time.Minute); err != nil || !ended {
+		t.Errorf("close = %v, and the call has ended: %v", err, ended)
+	}
+	b.try(func() { t.Error("a call runs after close") })
 }
 
 // TestD08_NoWaitDoesNotHang blocks the disk. A read of chunks in memory does not use it.

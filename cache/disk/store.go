@@ -20,6 +20,7 @@ type Store struct {
 
 	disk   atomic.Pointer[folder] // replaced when a suspended store resumes, or at a takeover
 	reads  limiter
+	ahead  background             // calls of WillRead
 	writer atomic.Pointer[writer] // nil: another process owns the folder
 	health health
 	stats  counters
