@@ -50,6 +50,13 @@ type WriteStore interface {
 // FolderStates are the states of folders by their path, which is that of the keys in them.
 type FolderStates map[string]string
 
+// fullListing is the time after which all folders are listed again. A file may have changed in place,
+// which changes no name.
+const fullListing = 24 * time.Hour
+
+// IsStale reports whether states cannot be used any more that are derived from a full listing.
+func IsStale(full, now time.Time) bool { return full.After(now) || now.Sub(full) > fullListing }
+
 // A ChangeLister is a Store that lists only folders that have changed.
 type ChangeLister interface {
 	// ListChanged is List for the whole of names.ShardPrefix or names.XorbPrefix. It leaves out the

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
-	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -54,17 +54,11 @@ func parsePart(line string) (p Part, reason string) {
 	return Part{fields[0], size, fields[2]}, ""
 }
 
-// folderOf returns the folder of the key of a shard or xorb. It returns "" for other keys.
-func folderOf(key string) string {
-	if !strings.HasPrefix(key, names.ShardPrefix) && !strings.HasPrefix(key, names.XorbPrefix) {
-		return ""
-	}
-	folder, _ := path.Split(key)
-	if strings.Count(folder, "/") != strings.Count(names.ShardPrefix, "/")+1 {
-		return ""
-	}
-	return folder
-}
+// folderOf returns the folder of the key of a shard or xorb, of which there are 512. It returns "" for
+// other keys.
+func folderOf(key string) string { return dataFolder.FindString(key) }
+
+var dataFolder = regexp.MustCompile("^(?:" + names.ShardPrefix + "|" + names.XorbPrefix + ")[0-9a-f]{2}/")
 
 // Parts returns the parts with objects below a prefix, in the order of their folders.
 func (l *Listing) Parts(prefix string) (all []Part) {

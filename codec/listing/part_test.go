@@ -127,7 +127,7 @@ func TestBadParts(t *testing.T) {
 		t.Error(err)
 	}
 	for _, bad := range []string{
-		"tdata/shard/ 10 " + sum, "tdata/shard/00/11/ 10 " + sum, "sl/00/ 10 " + sum,
+		"tdata/shard/ 10 " + sum, "tdata/shard/00/11/ 10 " + sum, "tdata/shard/0/ 10 " + sum, "tdata/shard/0A/ 10 " + sum, "sl/00/ 10 " + sum,
 		"tdata/shard/00/ 0 " + sum, "tdata/shard/00/ -1 " + sum, "tdata/shard/00/ 16777217 " + sum,
 		"tdata/shard/00/ 10 " + strings.ToUpper(sum), "tdata/shard/00/ 10", good + " x", good + "\n" + good,
 		good + "\n" + strings.TrimSuffix(line, "\n"),

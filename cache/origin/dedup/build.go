@@ -92,7 +92,7 @@ func (b *builder) build() error {
 
 // list lists the store, except folders that have their state in seen. Shards are sorted by age.
 func (b *builder) list(seen runState) error {
-	b.now = newRunState()
+	b.now = seen.next()
 	var lists errgroup.Group
 	lists.Go(func() (err error) {
 		b.xorbsNow, b.sameXorbs, err = b.listPrefix(names.XorbPrefix, names.XorbKey, seen.Xorbs, b.now.Xorbs)

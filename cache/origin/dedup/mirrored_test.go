@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -454,7 +455,9 @@ func testMirrorDamage(t *testing.T, mirrored mirrorMaker) {
 			if got, _, _ := st.answers(t, mirrored(st, folder, roomy, nil)); got != want {
 				t.Fatalf("%s of %s: answers are\n%s\nwant\n%s", what, path, got, want)
 			}
-			if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, good) {
+			b, err := os.ReadFile(path)
+			isMended := bytes.Equal(b, good) || strings.HasSuffix(path, ".json") && json.Valid(b) // a state has a time
+			if err != nil || !isMended {
 				t.Fatalf("%s of %s: it is not mended: %v", what, path, err)
 			}
 		}

@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"path"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -14,10 +15,15 @@ type runState struct {
 	Runs   []string            `json:"runs"` // oldest first
 	Shards origin.FolderStates `json:"shards"`
 	Xorbs  origin.FolderStates `json:"xorbs"`
+	Full   time.Time           `json:"full"` // when all folders were listed
 }
 
-func newRunState() runState {
-	return runState{Shards: origin.FolderStates{}, Xorbs: origin.FolderStates{}}
+// next returns the state of a session that starts from s. It has no folder yet.
+func (s runState) next() runState {
+	if s.Full.IsZero() {
+		s.Full = time.Now()
+	}
+	return runState{Shards: origin.FolderStates{}, Xorbs: origin.FolderStates{}, Full: s.Full}
 }
 
 // forgetShard makes the next session list the folder of a shard.
@@ -35,7 +41,7 @@ const stateFile = "runs"
 
 // loadState returns the state that the last session saved, or a zero one.
 func (b *builder) loadState() (s runState) {
-	if !b.o.Mirror.LoadState(stateFile, &s) || len(s.Runs) == 0 {
+	if !b.o.Mirror.LoadState(stateFile, &s) || len(s.Runs) == 0 || origin.IsStale(s.Full, time.Now()) {
 		return runState{}
 	}
 	return s

@@ -59,6 +59,6 @@ func RecordsChanges(s *Store) bool {
 
 // FoldersToSync returns the folders that the first Sync of a store syncs.
 func FoldersToSync(s *Store) []string {
-	dirs, _ := s.takeDirty()
+	dirs, _, _ := s.takeDirty()
 	return dirs
 }

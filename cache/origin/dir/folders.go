@@ -59,7 +59,7 @@ type folderScan struct {
 	stopped   bool             // the rest of the current folder is ignored
 	same      func(dir string) // is called in place of file for an unchanged folder
 
-	start    time.Time // changes before it are listed
+	start    time.Time // changes before it are listed; zero: no folder has a state
 	prefix   string    // that is walked, without a slash
 	device   uint64
 	records  bool      // whether states can be relied on
@@ -70,6 +70,7 @@ type folderScan struct {
 func (f *folderScan) walk(ctx context.Context, prefix string) error {
 	f.prefix = path.Clean(prefix)
 	f.device, f.records = f.s.recordsChanges()
+	f.records = f.records && !f.start.IsZero()
 	w := walker{root: f.s.files.root, skip: f.skip, left: f.left, file: func(item origin.Item) {
 		if n := (newFile{path.Base(string(item.Key)), item.Size, item.Modified.UnixNano()}); f.isNew(n) {
 			f.newFiles = append(f.newFiles, n)

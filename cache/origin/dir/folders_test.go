@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -304,5 +305,56 @@ func TestSyncDurable(t *testing.T) {
 	}
 	if want := []string{filepath.Dir(string(xorbKey(11)))}; !slices.Equal(synced, want) {
 		t.Errorf("Sync syncs %v, want %v", synced, want)
+	}
+}
+
+// A folder that vanishes during a scan has no state, because its path may have it again.
+func TestVanishedFolders(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root)
+	for i := range 10 {
+		put(t, s, xorbKey(i), "value")
+	}
+	dir.SetClock(t, time.Hour)
+	xorbs, away := filepath.Join(root, "tdata/xorb"), filepath.Join(root, "away")
+	now, n := origin.FolderStates{}, 0
+	for _, err := range s.ListChanged(t.Context(), names.XorbPrefix, nil, now, nil) {
+		if n++; n == 1 {
+			err = errors.Join(err, os.Rename(xorbs, away))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(away, xorbs); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := keysOf(t, s, now); n+len(found) < 10 {
+		t.Errorf("of 10 keys %d were found, then %v; states: %v", n, found, now)
+	}
+}
+
+// All folders are listed after a day, because a file may have changed in place.
+func TestFullListing(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root)
+	put(t, s, xorbKey(1), "value")
+	dir.SetClock(t, time.Hour)
+	state, err := s.WriteListing(t.Context(), nil, dir.ListedState{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, string(xorbKey(1)))
+	if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, []byte("longer value"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, fast := range []time.Duration{26 * time.Hour, 0} { // a day later, and with a clock that was set back
+		dir.SetClock(t, fast)
+		if _, err := s.WriteListing(t.Context(), nil, state); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := listed(t, root), fmt.Sprintf("%s 12", xorbKey(1)); !slices.Equal(got, []string{want}) {
+			t.Errorf("after %v the listing is %q, want %q", fast, got, want)
+		}
 	}
 }

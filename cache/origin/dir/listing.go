@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -21,6 +22,7 @@ import (
 type ListedState struct {
 	Sum     string              `json:"sum"`     // checksum of the listing
 	Folders origin.FolderStates `json:"folders"` // with durable names
+	Full    time.Time           `json:"full"`    // when all folders were listed
 }
 
 // WriteListing writes the listing of the store anew (package listing), for readers behind a
@@ -33,7 +35,7 @@ type ListedState struct {
 // as long as their files are unchanged.
 //
 // WriteListing returns the state of the listing. If the listing still has the state seen, the lines
-// of unchanged folders are copied. seen may be zero.
+// of unchanged folders are copied, for up to a day. seen may be zero.
 func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState) (ListedState, error) {
 	if err := s.Sync(ctx); err != nil {
 		return ListedState{}, err
@@ -48,9 +50,9 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState)
 		return ListedState{}, err
 	}
 	before, same := listing.Unchecked(old, seen.Sum)
-	if same = same && s.hasParts(before); !same {
+	if same = same && !origin.IsStale(seen.Full, clock()) && s.hasParts(before); !same {
 		before, _ = listing.Decode(old) // nil: all its parts are strays
-		seen.Folders = nil
+		seen.Folders, seen.Full = nil, clock()
 	}
 	var elsewhere []listing.Object
 	if !same || found != nil {
@@ -59,7 +61,7 @@ func (s *Store) WriteListing(ctx context.Context, found *Bare, seen ListedState)
 		}
 	}
 	var b []byte
-	now := ListedState{Folders: origin.FolderStates{}}
+	now := ListedState{Folders: origin.FolderStates{}, Full: seen.Full}
 	if len(elsewhere) > 0 {
 		b, err = listing.Encode(listing.Prefixes(), s.listed(ctx, elsewhere))
 	} else {

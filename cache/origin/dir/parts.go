@@ -3,11 +3,13 @@ package dir
 import (
 	"bytes"
 	"errors"
+	"io"
 	iofs "io/fs"
 	"path"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/listing"
 )
@@ -40,25 +42,46 @@ func (s *Store) putParts(b *listing.Builder) ([]byte, error) {
 	return text, err
 }
 
-// putPart stores a part. A damaged file is replaced.
+// putPart stores a part. It replaces a damaged file, and one that is no ordinary file.
 func (s *Store) putPart(p listing.Part, lines []byte) error {
-	if b, err := s.files.root.ReadFile(string(p.Key())); err == nil && bytes.Equal(b, lines) {
+	if s.isPart(p, lines) {
 		return nil
 	}
 	tmp, _, err := s.write(lines, refMode, false)
 	if err != nil {
 		return wrapPut(p.Key(), err)
 	}
-	if err := s.inFolder(p.Key(), func() error { return s.files.root.Rename(tmp, string(p.Key())) }); err != nil {
+	rename := func() error { return s.files.root.Rename(tmp, string(p.Key())) }
+	err = s.inFolder(p.Key(), rename)
+	if errors.Is(err, iofs.ErrExist) || errors.Is(err, unix.EISDIR) { // a folder has the name
+		err = errors.Join(s.files.root.RemoveAll(string(p.Key())), rename())
+	}
+	if err != nil {
 		return errors.Join(wrapPut(p.Key(), err), s.files.root.Remove(tmp))
 	}
 	return nil
 }
 
+// isPart reports whether the file of a part has its lines.
+func (s *Store) isPart(p listing.Part, lines []byte) bool {
+	f, err := openRegular(s.files.root, string(p.Key()))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() != p.Size {
+		return false
+	}
+	b := make([]byte, p.Size)
+	_, err = io.ReadFull(f, b)
+	return err == nil && bytes.Equal(b, lines)
+}
+
 // hasParts reports whether all parts of a listing exist, with their sizes.
 func (s *Store) hasParts(l *listing.Listing) bool {
 	for _, p := range l.Parts("") {
-		if info, err := s.files.root.Lstat(string(p.Key())); err != nil || info.Size() != p.Size {
+		if info, err := s.files.root.Lstat(string(p.Key())); err != nil || !info.Mode().IsRegular() || info.Size() != p.Size {
 			return false
 		}
 	}

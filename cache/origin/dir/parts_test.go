@@ -1,10 +1,13 @@
 package dir_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/codec"
@@ -143,6 +146,41 @@ func TestDamagedPart(t *testing.T) {
 		if err := os.Remove(files[1]); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Anything else at the path of a part is replaced.
+func TestNoPartAtPath(t *testing.T) {
+	dir.SetMinParts(t, 0)
+	root := t.TempDir()
+	s := openStore(t, root)
+	put(t, s, xorbKey(1), "value")
+	write := func() {
+		t.Helper()
+		if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := checkParts(t, root); n != 1 {
+			t.Fatalf("%d parts", n)
+		}
+	}
+	write()
+	files, err := filepath.Glob(filepath.Join(root, "xetfs.parts", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	for name, replace := range map[string]func() error{
+		"pipe":   func() error { return errors.Join(os.Remove(files[0]), unix.Mkfifo(files[0], 0o600)) },
+		"sparse": func() error { return os.Truncate(files[0], 1<<40) },
+		"folder": func() error {
+			return errors.Join(os.Remove(files[0]), os.MkdirAll(filepath.Join(files[0], "x"), 0o700))
+		},
+		"link": func() error { return errors.Join(os.Remove(files[0]), os.Symlink("/dev/zero", files[0])) },
+	} {
+		if err := replace(); err != nil {
+			t.Fatal(name, err)
+		}
+		write()
 	}
 }
 

@@ -25,11 +25,13 @@ func (s *Store) Sync(ctx context.Context) error {
 	s.syncing.Lock()
 	defer s.syncing.Unlock()
 	start := clock()
-	dirs, all := s.takeDirty()
+	dirs, all, complete := s.takeDirty()
 	for i, dir := range dirs {
 		err := ctx.Err()
 		if err == nil {
-			err = s.syncDir(dir)
+			var exists bool
+			exists, err = s.syncNames(dir)
+			complete = complete && exists
 		}
 		if err != nil {
 			s.mu.Lock()
@@ -41,7 +43,7 @@ func (s *Store) Sync(ctx context.Context) error {
 			return wrapSync(dir, err)
 		}
 	}
-	if all {
+	if complete {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.synced = start
@@ -79,27 +81,30 @@ func wrapSync(dir string, err error) error {
 	return wrap(dir, err)
 }
 
-// takeDirty returns the directories to sync, and whether they include all data folders.
-func (s *Store) takeDirty() (dirs []string, all bool) {
+// takeDirty returns the directories to sync, and whether they should include all data folders and do.
+func (s *Store) takeDirty() (dirs []string, all, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, s.all = s.all, false
 	if all {
-		s.noteFoldersLocked()
+		complete = s.noteFoldersLocked()
 	}
 	dirs = slices.Sorted(maps.Keys(s.dirty))
 	clear(s.dirty)
-	return dirs, all
+	return dirs, all, complete
 }
 
 // dataDir is the folder above the folders of shards and xorbs.
 const dataDir = "tdata"
 
-// noteFoldersLocked notes all folders of shards and xorbs, which have the same depth.
-func (s *Store) noteFoldersLocked() {
+// noteFoldersLocked notes all folders of shards and xorbs, which have the same depth. It reports whether
+// it has found all.
+func (s *Store) noteFoldersLocked() (complete bool) {
 	s.dirty["."] = true
+	complete = true
 	// A folder that is missing or cannot be listed holds no object that a reader could find.
-	_ = walkBelow(s.files.root, dataDir, func(p string, d iofs.DirEntry, err error) error {
+	err := walkBelow(s.files.root, dataDir, func(p string, d iofs.DirEntry, err error) error {
+		complete = complete && err == nil
 		if err != nil || !d.IsDir() {
 			return nil
 		}
@@ -112,6 +117,7 @@ func (s *Store) noteFoldersLocked() {
 		}
 		return iofs.SkipDir
 	})
+	return complete && err == nil
 }
 
 // isDurableLocked reports whether a folder has the state in which its names are durable.
@@ -155,14 +161,20 @@ func (s *Store) noteDirty(k names.Key) {
 
 // syncDir makes the names in a folder durable. An absent folder has no names.
 func (s *Store) syncDir(dir string) error {
+	_, err := s.syncNames(dir)
+	return err
+}
+
+// syncNames is syncDir. It reports whether the folder exists.
+func (s *Store) syncNames(dir string) (exists bool, err error) {
 	f, err := s.files.root.Open(dir)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return syncFolder(f)
+	return true, syncFolder(f)
 }
 
 // syncFolder syncs and closes a folder. Some file systems do not support it, nor need it.

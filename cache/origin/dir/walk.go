@@ -36,37 +36,46 @@ type walker struct {
 // walk lists the files at or below dir, which may be absent, by path. A folder or file that vanishes
 // meanwhile is not listed. Errors have the path.
 func (w *walker) walk(ctx context.Context, dir string) error {
-	_, err := w.list(ctx, dir)
-	return err
+	return w.list(ctx, dir, nil)
 }
 
-// list is walk. It reports whether dir has folders.
-func (w *walker) list(ctx context.Context, dir string) (hasFolders bool, err error) {
+// list is walk. found describes dir in the folder above it; nil: it is the first one, which left leaves
+// out. A folder that vanished or was replaced meanwhile is left out, too: it may be there again later.
+func (w *walker) list(ctx context.Context, dir string, found *unix.Stat_t) error {
 	if err := ctx.Err(); err != nil {
-		return false, err
+		return err
 	}
 	// Without O_NONBLOCK a named pipe would wait for a writer.
 	f, err := w.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if isGone(err) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, wrap(dir, err)
+		return wrap(dir, err)
 	}
 	defer f.Close()
+	var info unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &info); err != nil {
+		return wrap(dir, err)
+	}
 	entries, err := f.Readdirnames(-1)
+	isWhole := err == nil && found != nil && info.Dev == found.Dev && info.Ino == found.Ino
 	if err != nil && !isGone(err) {
-		return false, wrap(dir, err)
+		return wrap(dir, err)
 	}
 	slices.Sort(entries)
+	hasFolders := false
 	for _, name := range entries {
 		isFolder, err := w.visit(ctx, f, path.Join(dir, name), name)
 		if err != nil {
-			return false, err
+			return err
 		}
 		hasFolders = hasFolders || isFolder
 	}
-	return hasFolders, nil
+	if isWhole && w.left != nil {
+		w.left(dir, found, hasFolders)
+	}
+	return nil
 }
 
 // visit lists one name in an open folder.
@@ -84,11 +93,7 @@ func (w *walker) visit(ctx context.Context, f *os.File, p, name string) (isFolde
 		if w.skip != nil && w.skip(p, &info) {
 			return true, nil
 		}
-		hasFolders, err := w.list(ctx, p)
-		if err == nil && w.left != nil {
-			w.left(p, &info, hasFolders)
-		}
-		return true, err
+		return true, w.list(ctx, p, &info)
 	case unix.S_IFREG:
 		w.file(origin.Item{Key: names.Key(p), Size: info.Size, Modified: time.Unix(info.Mtim.Unix())})
 	}

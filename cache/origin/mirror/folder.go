@@ -3,12 +3,14 @@ package mirror
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -42,11 +44,15 @@ type Info struct {
 
 // Open opens a file for reading.
 func (f *Folder) Open(name string) (*File, error) {
-	file, err := os.Open(filepath.Join(f.path, name))
+	// Without O_NONBLOCK a named pipe would wait for a writer.
+	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no ordinary file", name)
+	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -76,7 +82,8 @@ func (f *Folder) Create(name string, write func(io.Writer) error) error {
 
 const (
 	tmpPrefix = "tmp-"
-	strayAge  = 24 * time.Hour // of a temporary file that no process writes to any more
+	strayAge  = 24 * time.Hour      // of a temporary file that no process writes to any more
+	stateAge  = 30 * 24 * time.Hour // of a state that no session has saved since
 )
 
 // Remove removes a file. A failure leaves a file that the next process compares again.
@@ -116,13 +123,15 @@ func (f *Folder) Trim(inUse map[string]bool) {
 			total -= file.Size
 		}
 	}
-	f.removeStray()
+	f.removeOld(tmpPrefix+"*", strayAge)
+	f.removeOld(stateDir+"/*", stateAge)
 }
 
-func (f *Folder) removeStray() {
-	strays, _ := filepath.Glob(filepath.Join(f.path, tmpPrefix+"*"))
-	for _, path := range strays {
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > strayAge {
+// removeOld removes files whose names match a pattern and that were not written for some time.
+func (f *Folder) removeOld(pattern string, age time.Duration) {
+	files, _ := filepath.Glob(filepath.Join(f.path, pattern))
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > age {
 			_ = os.Remove(path)
 		}
 	}

@@ -2,8 +2,14 @@ package mirror_test
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/mirror"
@@ -27,5 +33,68 @@ func TestPanicOfFetch(t *testing.T) {
 	shards := []origin.Item{{Key: names.ShardKey(codec.Hash{1}), Size: 100}, {Key: names.ShardKey(codec.Hash{2}), Size: 100}}
 	if _, err := m.Fetch(t.Context(), shards); err == nil || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("Fetch = %v", err)
+	}
+}
+
+// A state is that of the last session with the same store. Anything else at its path is no state.
+func TestState(t *testing.T) {
+	path := t.TempDir()
+	folder := mirror.OpenFolder(path, 1<<20)
+	m := mirror.NewLocal(origintest.Memory(), folder, "a", nil)
+	load := func(m *mirror.Mirror) (state string, ok bool) {
+		ok = m.LoadState("kind", &state)
+		return state, ok
+	}
+	if got, ok := load(m); ok {
+		t.Errorf("state before the first one: %q", got)
+	}
+	m.SaveState("kind", "first")
+	m.SaveState("kind", "second")
+	if got, ok := load(m); !ok || got != "second" {
+		t.Errorf("state = %q, %v", got, ok)
+	}
+	for name, other := range map[string]*mirror.Mirror{
+		"another store":  mirror.NewLocal(origintest.Memory(), folder, "b", nil),
+		"a remote store": mirror.New(origintest.Memory(), folder, nil),
+	} {
+		if got, ok := load(other); ok {
+			t.Errorf("state of %s: %q", name, got)
+		}
+	}
+	m.SaveState("kind", strings.Repeat("x", 5<<20))
+	if got, ok := load(m); !ok || got != "second" {
+		t.Errorf("state after one that is too large = %.20q, %v", got, ok)
+	}
+
+	file := filepath.Join(path, "state", "a-kind.json")
+	for name, replace := range map[string]func() error{
+		"pipe":   func() error { return unix.Mkfifo(file, 0o600) },
+		"folder": func() error { return os.Mkdir(file, 0o700) },
+		"sparse": func() error { return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<40)) },
+		"text":   func() error { return os.WriteFile(file, []byte("{"), 0o600) },
+	} {
+		if err := errors.Join(os.RemoveAll(file), replace()); err != nil {
+			t.Fatal(name, err)
+		}
+		if got, ok := load(m); ok {
+			t.Errorf("state of a %s: %.20q", name, got)
+		}
+	}
+}
+
+// Trim removes states that no session has saved for a month.
+func TestTrimStates(t *testing.T) {
+	path := t.TempDir()
+	m := mirror.NewLocal(origintest.Memory(), mirror.OpenFolder(path, 1<<20), "a", nil)
+	m.SaveState("old", "x")
+	m.SaveState("new", "x")
+	old := time.Now().Add(-31 * 24 * time.Hour)
+	if err := os.Chtimes(filepath.Join(path, "state", "a-old.json"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	m.Trim()
+	var state string
+	if m.LoadState("old", &state) || !m.LoadState("new", &state) {
+		t.Error("Trim leaves an old state, or removes a new one")
 	}
 }
