@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -56,9 +55,17 @@ func parsePart(line string) (p Part, reason string) {
 
 // folderOf returns the folder of the key of a shard or xorb, of which there are 512. It returns "" for
 // other keys.
-func folderOf(key string) string { return dataFolder.FindString(key) }
+func folderOf(key string) string {
+	for _, prefix := range []string{names.ShardPrefix, names.XorbPrefix} {
+		rest, ok := strings.CutPrefix(key, prefix)
+		if ok && len(rest) > 2 && isDigit(rest[0]) && isDigit(rest[1]) && rest[2] == '/' {
+			return key[:len(prefix)+3]
+		}
+	}
+	return ""
+}
 
-var dataFolder = regexp.MustCompile("^(?:" + names.ShardPrefix + "|" + names.XorbPrefix + ")[0-9a-f]{2}/")
+func isDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' }
 
 // Parts returns the parts with objects below a prefix, in the order of their folders.
 func (l *Listing) Parts(prefix string) (all []Part) {

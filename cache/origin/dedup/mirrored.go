@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/mirror"
@@ -42,15 +43,22 @@ var errOtherRuns = errors.New("other runs")
 
 // openRuns lists the store, except folders that have their state in seen, and opens the runs for it.
 func (b *builder) openRuns(seen runState) (s *runSet, all bool, err error) {
-	if err := b.list(seen); err != nil {
+	var opened []*shardRun
+	var opening sync.WaitGroup
+	opening.Go(func() { opened = b.openNamed(seen.Runs) })
+	err = b.list(seen)
+	opening.Wait()
+	if err != nil {
+		closeRuns(opened)
 		return nil, false, err
 	}
 	s = &runSet{builder: b, folder: b.o.Mirror.Folder, state: make([]shardState, len(b.shardsNow))}
 	if all, err = s.fetch(); err != nil {
+		closeRuns(opened)
 		return nil, false, err
 	}
 	if len(seen.Runs) > 0 {
-		err = s.reload(seen.Runs)
+		err = s.reload(seen.Runs, opened)
 	} else {
 		err = s.load()
 	}
@@ -58,6 +66,18 @@ func (b *builder) openRuns(seen runState) (s *runSet, all bool, err error) {
 		closeRuns(s.runs)
 	}
 	return s, all, err
+}
+
+// openNamed opens runs, up to the first one that is absent or damaged.
+func (b *builder) openNamed(names []string) (runs []*shardRun) {
+	for _, name := range names {
+		r, err := openRun(b.o.Mirror.Folder, name)
+		if err != nil {
+			break
+		}
+		runs = append(runs, r)
+	}
+	return runs
 }
 
 // A runSet selects the sorted runs for a listing, and makes those that are missing. Each shard
@@ -135,22 +155,21 @@ func (s *runSet) load() error {
 	return nil
 }
 
-// reload opens the runs of an earlier session, oldest first.
-func (s *runSet) reload(runs []string) error {
-	for _, name := range runs {
-		r, err := openRun(s.folder, name)
-		if err != nil {
-			return errOtherRuns
-		}
+// reload adds the runs of an earlier session, oldest first, of which some were opened.
+func (s *runSet) reload(names []string, opened []*shardRun) error {
+	for i, r := range opened {
 		fits, err := s.fits(r)
 		if err == nil && !fits {
 			err = errOtherRuns
 		}
 		if err != nil {
-			r.file.Close()
+			closeRuns(opened[i:])
 			return err
 		}
 		s.add(r)
+	}
+	if len(opened) < len(names) {
+		return errOtherRuns
 	}
 	return nil
 }
@@ -175,11 +194,7 @@ func (s *runSet) hasShardOf(r *shardRun) bool {
 // intact, and have only shards of the listing that no other run has, with their sizes. The same
 // xorbs must exist as when it was made. Folders that were not listed have not changed since.
 func (s *runSet) fits(r *shardRun) (bool, error) {
-	for i := range r.shardCount() {
-		of := r.shard(i)
-		if s.sameShards.has(of.hash) {
-			continue
-		}
+	for _, of := range r.shardsIn(&s.sameShards) {
 		age, ok := s.listed[of.hash]
 		if !ok || s.state[age] != unread || s.shardsNow[age].size != of.size {
 			return false, nil
@@ -189,11 +204,7 @@ func (s *runSet) fits(r *shardRun) (bool, error) {
 	if !r.isIntact() {
 		return false, nil
 	}
-	for i := range r.xorbCount() {
-		x := r.xorb(i)
-		if s.sameXorbs.has(x.hash) {
-			continue
-		}
+	for _, x := range r.xorbsIn(&s.sameXorbs) {
 		present, err := s.isPresent(x.hash, x.packed)
 		if err != nil || present != x.present {
 			return false, err
@@ -222,13 +233,12 @@ func (s *runSet) isPresent(x codec.Hash, packed uint32) (present bool, err error
 // add adds a run that fits.
 func (s *runSet) add(r *shardRun) {
 	s.runs = append(s.runs, r)
-	for i := range r.shardCount() {
-		if age, ok := s.listed[r.shard(i).hash]; ok {
+	for _, of := range r.shardsIn(&s.sameShards) {
+		if age, ok := s.listed[of.hash]; ok {
 			s.state[age] = covered
 		}
 	}
-	for i := range r.xorbCount() {
-		x := r.xorb(i)
+	for _, x := range r.xorbsIn(&s.sameXorbs) {
 		if !x.present {
 			s.now.forgetXorb(x.hash)
 		} else if stored, ok := s.byHash[x.hash]; ok {

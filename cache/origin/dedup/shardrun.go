@@ -6,11 +6,13 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // A shardRun is a sorted run of the chunks and files of some shards, in a file of the mirror.
@@ -20,6 +22,7 @@ type shardRun struct {
 	runTables
 	file *mirror.File
 	name string
+	sum  uint32 // CRC-32C of the bytes before the entries
 	age  uint32 // of its newest shard, in Index.listed
 
 	shardAt map[uint32]uint32 // indexes in Index.shards, of shards that were looked up
@@ -86,6 +89,28 @@ func (t *runTables) addXorb(x runXorb) {
 		present = 1
 	}
 	t.xorbs = le.AppendUint32(b, present)
+}
+
+// shardsIn yields the shards of the folders that are not in same, and their places.
+func (t *runTables) shardsIn(same *folderSet) iter.Seq2[uint32, runShard] {
+	return func(yield func(uint32, runShard) bool) {
+		for i := range t.shardCount() {
+			if !same[t.shards[int(i)*runShardSize+names.FolderByte]] && !yield(i, t.shard(i)) {
+				return
+			}
+		}
+	}
+}
+
+// xorbsIn yields the xorbs of the folders that are not in same, and their places.
+func (t *runTables) xorbsIn(same *folderSet) iter.Seq2[uint32, runXorb] {
+	return func(yield func(uint32, runXorb) bool) {
+		for i := range t.xorbCount() {
+			if !same[t.xorbs[int(i)*runXorbSize+names.FolderByte]] && !yield(i, t.xorb(i)) {
+				return
+			}
+		}
+	}
 }
 
 // add adds the tables of a newer run.
@@ -160,19 +185,25 @@ func (r *shardRun) decode() error {
 		return err
 	}
 	r.runTables = runTables{tables[:shards*runShardSize], tables[shards*runShardSize:]}
+	r.sum = crc32.Update(crc32.Update(0, castagnoli, b[:]), castagnoli, tables)
 	return nil
 }
 
 // isIntact compares the checksum of the whole file.
 func (r *shardRun) isIntact() bool {
-	sum := crc32.New(castagnoli)
-	n := r.file.Size - runSumSize
-	if _, err := io.CopyBuffer(sum, io.NewSectionReader(r.file, 0, n), make([]byte, runBuffer)); err != nil {
-		return false
+	end := r.file.Size - runSumSize
+	b := make([]byte, runBuffer)
+	sum := r.sum
+	for off := r.off; off < end; off += int64(len(b)) {
+		b = b[:min(int64(len(b)), end-off)]
+		if _, err := r.file.ReadAt(b, off); err != nil {
+			return false
+		}
+		sum = crc32.Update(sum, castagnoli, b)
 	}
-	var b [runSumSize]byte
-	_, err := r.file.ReadAt(b[:], n)
-	return err == nil && binary.LittleEndian.Uint32(b[:]) == sum.Sum32()
+	var stored [runSumSize]byte
+	_, err := r.file.ReadAt(stored[:], end)
+	return err == nil && binary.LittleEndian.Uint32(stored[:]) == sum
 }
 
 // mergeShardRuns makes one run of two. The second one is newer.

@@ -80,8 +80,18 @@ func (s *Store) isPart(p listing.Part, lines []byte) bool {
 
 // hasParts reports whether all parts of a listing exist, with their sizes.
 func (s *Store) hasParts(l *listing.Listing) bool {
-	for _, p := range l.Parts("") {
-		if info, err := s.files.root.Lstat(string(p.Key())); err != nil || !info.Mode().IsRegular() || info.Size() != p.Size {
+	parts := l.Parts("")
+	if len(parts) == 0 {
+		return true
+	}
+	dir, err := s.files.root.Open(partsDir)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	var info unix.Stat_t
+	for _, p := range parts {
+		if statIn(dir, p.Sum, &info) != nil || info.Mode&unix.S_IFMT != unix.S_IFREG || info.Size != p.Size {
 			return false
 		}
 	}
@@ -99,8 +109,8 @@ func (s *Store) removeParts(before *listing.Listing, text []byte) {
 	if err != nil || len(entries) == 0 {
 		return
 	}
-	l, err := listing.Decode(text)
-	if err != nil {
+	l, ok := listing.Unchecked(text, listing.SumOf(text)) // it was just encoded
+	if !ok {
 		return
 	}
 	used, lost := sumsOf(l), sumsOf(before)
