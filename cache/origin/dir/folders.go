@@ -6,6 +6,7 @@ import (
 	"iter"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,7 +97,9 @@ var dataName = regexp.MustCompile(`^[0-9a-f]{64}\.(?:xorb|shard)$`)
 
 // namesState returns the first line of the state of a folder. A change of its names changes the time.
 func namesState(device, inode uint64, changed int64) string {
-	return fmt.Sprintf("%d %d %d\n", device, inode, changed)
+	b := strconv.AppendUint(make([]byte, 0, 64), device, 10)
+	b = strconv.AppendUint(append(b, ' '), inode, 10)
+	return string(append(strconv.AppendInt(append(b, ' '), changed, 10), '\n'))
 }
 
 // hasNames reports whether a folder with a state has the names that it had.

@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -100,51 +99,16 @@ const dataDir = "tdata"
 // noteFoldersLocked notes all folders of shards and xorbs, which have the same depth. It reports whether
 // it has found all.
 func (s *Store) noteFoldersLocked() (complete bool) {
-	s.dirty["."] = true
-	complete = true
+	s.dirty["."], s.dirty[dataDir] = true, true
+	w := walker{root: s.files.root, file: func(origin.Item) {}, skip: func(dir string, info *unix.Stat_t) bool {
+		isDeep := strings.Count(dir, "/") > 1
+		if state, ok := s.durable[dir]; !isDeep || !ok || !hasNames(state, info.Dev, info.Ino, info.Ctim.Nano()) {
+			s.dirty[dir] = true
+		}
+		return isDeep
+	}}
 	// A folder that is missing or cannot be listed holds no object that a reader could find.
-	err := walkBelow(s.files.root, dataDir, func(p string, d iofs.DirEntry, err error) error {
-		complete = complete && err == nil
-		if err != nil || !d.IsDir() {
-			return nil
-		}
-		if strings.Count(p, "/") < 2 {
-			s.dirty[p] = true
-			return nil
-		}
-		if !s.isDurableLocked(p, d) {
-			s.dirty[p] = true
-		}
-		return iofs.SkipDir
-	})
-	return complete && err == nil
-}
-
-// isDurableLocked reports whether a folder has the state in which its names are durable.
-func (s *Store) isDurableLocked(p string, d iofs.DirEntry) bool {
-	state, ok := s.durable[p]
-	if !ok {
-		return false
-	}
-	info, err := d.Info()
-	if err != nil {
-		return false
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && hasNames(state, st.Dev, st.Ino, st.Ctim.Nano())
-}
-
-// walkBelow is fs.WalkDir for a folder below a root, with paths below the root. A folder that is absent
-// is not visited.
-func walkBelow(root *os.Root, top string, visit iofs.WalkDirFunc) error {
-	r, err := root.OpenRoot(top)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return iofs.WalkDir(r.FS(), ".", func(p string, d iofs.DirEntry, err error) error {
-		return visit(path.Join(top, p), d, err)
-	})
+	return w.walk(context.Background(), dataDir) == nil
 }
 
 // noteDirty records that the names of an object and of the folders above it may be new.

@@ -24,6 +24,7 @@ type PublishStore struct {
 	Writer   *writer.Writer
 	Mirror   *mirror.Mirror // nil: all shards are read, each time
 	TempFile func() (dedup.TempFile, error)
+	listed   dir.ListedState // of the last publish into a folder
 	pages    atomic.Int64
 }
 
@@ -42,7 +43,8 @@ func OpenPublishStore(ctx context.Context, path string, remote Remote) (*Publish
 	}
 	s := &PublishStore{WriteStore: store, Mirror: newIndexed(store, path, remote), TempFile: tempFile}
 	if l, ok := store.(*dir.Store); ok {
-		l.AddDurable(s.listedState().Folders)
+		s.listed = s.listedState()
+		l.AddDurable(s.listed.Folders)
 	}
 	s.Writer, err = writer.Open(ctx, s, catalog.RecentPages(origin.Pages(s)), writer.Options{Logger: remote.Log})
 	if err != nil {
@@ -96,11 +98,12 @@ func (s *PublishStore) WriteListing(ctx context.Context, create bool, note func(
 		WriteListing(ctx, s.WriteStore, nil, create, note)
 		return
 	}
-	now, err := l.WriteListing(ctx, nil, s.listedState())
+	now, err := l.WriteListing(ctx, nil, s.listed)
 	if err != nil {
 		noteUnlisted(err, note)
 		return
 	}
+	s.listed = now
 	s.Mirror.SaveState(listedFile, now)
 }
 
