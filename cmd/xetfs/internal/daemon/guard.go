@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -94,10 +95,20 @@ func (d *Daemon) guardPushes(server *fs.Server) (stop func()) {
 	return g.stop
 }
 
+// errNoMountpoint means that the connection of a mount is unknown.
+var errNoMountpoint = errors.New("the mount has no known mountpoint")
+
 func (d *Daemon) newGuard() (*guard, error) {
+	// The descriptor of a passed mount may be closed by now, and another file may have its number.
+	if _, passed := fusemount.PassedFD(d.Mountpoint); passed {
+		return nil, errNoMountpoint
+	}
 	m, err := findMountpoint(d.Mountpoint)
 	if err != nil {
 		return nil, err
+	}
+	if m.on == nil || m.on.Type != fusemount.FSType {
+		return nil, errNoMountpoint
 	}
 	fd, err := fusemount.OpenAbort(unix.Mkdev(0, m.on.Minor))
 	if err != nil {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -192,5 +193,21 @@ func TestUnmountKilled(t *testing.T) {
 func TestKilledIsStale(t *testing.T) {
 	if m, _ := killedServer(t, false); !m.isStale() {
 		t.Error("a killed process serves the mount")
+	}
+}
+
+// A mount on a passed descriptor has no guard, whatever has its number by now. Neither has a folder
+// whose mount is gone.
+func TestNoGuard(t *testing.T) {
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	for _, mountpoint := range []string{fmt.Sprintf("/dev/fd/%d", dir.Fd()), dir.Name()} {
+		d := &Daemon{Mountpoint: mountpoint}
+		if g, err := d.newGuard(); g != nil || !errors.Is(err, errNoMountpoint) {
+			t.Errorf("%s: guard %v, %v; want %v", mountpoint, g, err, errNoMountpoint)
+		}
 	}
 }
