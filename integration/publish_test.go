@@ -242,6 +242,47 @@ func TestS02_PublishNames(t *testing.T) {
 	want.same(t, "mounted", listTree(t, harness.MountSource(t, store, "--symbol=s").Dir))
 }
 
+// A xorb that was cut off, and is mended in place, is listed with its size after the next publish. Its
+// folder has the same names as before.
+func TestPublishMendedXorb(t *testing.T) {
+	t.Parallel()
+	folder, store := filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "store")
+	publish := func(symbol string) {
+		t.Helper()
+		harness.WriteFile(t, filepath.Join(folder, "file"), harness.Noise(uint64(symbol[0]), 100_000))
+		harness.Publish(t, store, symbol, folder)
+	}
+	publish("a")
+	xorbs, err := filepath.Glob(filepath.Join(store, "tdata/xorb/*/*.xorb"))
+	if err != nil || len(xorbs) != 1 {
+		t.Fatal(xorbs, err)
+	}
+	xorb := xorbs[0]
+	content, err := os.ReadFile(xorb)
+	if err == nil {
+		err = os.Chmod(xorb, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(b []byte) {
+		t.Helper()
+		old := time.Now().Add(-time.Hour)
+		if err := errors.Join(os.WriteFile(xorb, b, 0o600), os.Chtimes(xorb, old, old)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(content[:len(content)/2])
+	time.Sleep(3 * time.Second) // folders that have changed shortly before are listed in any case
+	publish("b")
+	write(content)
+	publish("c")
+	listed, err := os.ReadFile(filepath.Join(store, "xetfs.list"))
+	if want := fmt.Sprintf("%s %d ", filepath.Base(xorb), len(content)); err != nil || !strings.Contains(string(listed), want) {
+		t.Errorf("xetfs.list has no line with %q, %v:\n%s", want, err, listed)
+	}
+}
+
 // A folder that cannot be published is refused with the reason.
 func TestPublishRefused(t *testing.T) {
 	work := t.TempDir()

@@ -116,7 +116,7 @@ func (b *Builder) EncodeParts(put func(Part, []byte) error) ([]byte, error) {
 		for end < len(lines) && bytes.HasPrefix(lines[end:], []byte(folder)) && !isPart(lines[end:]) {
 			end += bytes.IndexByte(lines[end:], '\n') + 1
 		}
-		p := Part{folder, int64(end), sumOf(lines[:end])}
+		p := Part{folder, int64(end), checksum(lines[:end])}
 		if p.Size > MaxPart {
 			return nil, fmt.Errorf("listing: %d bytes for folder %s, at most %d are allowed", p.Size, folder, MaxPart)
 		}

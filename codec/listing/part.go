@@ -104,8 +104,8 @@ func (l *Listing) Part(folder string) (Part, bool) {
 
 // Check returns an error, which is a codec.ErrCorrupt, if b are not the lines of the part.
 func (p Part) Check(b []byte) error {
-	if int64(len(b)) != p.Size || sumOf(b) != p.Sum {
-		return fmt.Errorf("%s: %w", p.Key(), corrupt(0, "%d bytes with checksum %s, want %d bytes", len(b), sumOf(b), p.Size))
+	if int64(len(b)) != p.Size || checksum(b) != p.Sum {
+		return fmt.Errorf("%s: %w", p.Key(), corrupt(0, "%d bytes with checksum %s, want %d bytes", len(b), checksum(b), p.Size))
 	}
 	if len(b) > 0 && b[len(b)-1] != '\n' {
 		return fmt.Errorf("%s: %w", p.Key(), corrupt(len(b), "its last line has no end"))
@@ -116,7 +116,7 @@ func (p Part) Check(b []byte) error {
 	return nil
 }
 
-func sumOf(b []byte) string { return page.Sum(b).String() }
+func checksum(b []byte) string { return page.Sum(b).String() }
 
 // With returns the listing with the lines of parts, by their checksums. Part.Check has accepted them.
 func (l *Listing) With(lines map[string][]byte) *Listing {

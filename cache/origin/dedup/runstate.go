@@ -1,10 +1,12 @@
 package dedup
 
 import (
+	"maps"
 	"path"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 )
@@ -45,6 +47,17 @@ func (b *builder) loadState() (s runState) {
 		return runState{}
 	}
 	return s
+}
+
+// SoundFolders returns the states of folders of a local store. The last Index with the Mirror found no
+// damage in them.
+func SoundFolders(m *mirror.Mirror) origin.FolderStates {
+	s := runState{Shards: origin.FolderStates{}}
+	if !m.LoadState(stateFile, &s) {
+		return nil
+	}
+	maps.Copy(s.Shards, s.Xorbs)
+	return s.Shards
 }
 
 // saveState saves the state for the next session.

@@ -31,6 +31,14 @@ func put(t *testing.T, s origin.WriteStore, k names.Key, value string) {
 	}
 }
 
+// putTen puts ten xorbs into five folders.
+func putTen(t *testing.T, s *dir.Store) {
+	t.Helper()
+	for i := range 10 {
+		put(t, s, xorbKey(i), "value")
+	}
+}
+
 // keysOf lists shards and xorbs in folders without their state in seen. It returns the states, too.
 func keysOf(t *testing.T, s origin.ChangeLister, seen origin.FolderStates) (found []names.Key, now origin.FolderStates) {
 	t.Helper()
@@ -150,9 +158,7 @@ func TestFolderStates(t *testing.T) {
 	if !dir.RecordsChanges(s) {
 		t.Skip("the file system of temporary files may not record changes")
 	}
-	for i := range 10 { // in five folders
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	if _, now := keysOf(t, s, nil); len(now) > 0 {
 		t.Errorf("states of folders that have just changed: %v", now)
 	}
@@ -176,7 +182,6 @@ func TestFolderStates(t *testing.T) {
 	if found, _ := keysOf(t, s, seen); len(found) != 2 {
 		t.Errorf("after a delete: %v", found)
 	}
-
 }
 
 // Another program may still write to a file that it has created.
@@ -186,9 +191,7 @@ func TestNewFileInFolder(t *testing.T) {
 	if !dir.RecordsChanges(s) {
 		t.Skip("the file system of temporary files may not record changes")
 	}
-	for i := range 10 { // in five folders
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	dir.SetClock(t, time.Minute)
 	_, seen := keysOf(t, s, nil)
 	for _, fast := range []time.Duration{time.Minute, 5 * time.Minute} {
@@ -236,9 +239,7 @@ func TestManyNewFiles(t *testing.T) {
 func TestFoldersWithoutState(t *testing.T) {
 	root := t.TempDir()
 	s := openStore(t, root)
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(string(xorbKey(0))), "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -261,9 +262,7 @@ func TestFoldersWithoutState(t *testing.T) {
 func TestListChangedEnds(t *testing.T) {
 	root := t.TempDir()
 	s := openStore(t, root)
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, err := range s.ListChanged(canceled, names.XorbPrefix, nil, origin.FolderStates{}, nil) {
@@ -286,9 +285,7 @@ func TestSyncDurable(t *testing.T) {
 	if !dir.RecordsChanges(s) {
 		t.Skip("the file system of temporary files may not record changes")
 	}
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	dir.SetClock(t, time.Hour)
 	state, err := s.WriteListing(t.Context(), nil, dir.ListedState{})
 	if err != nil || len(state.Folders) != 5 {
@@ -312,9 +309,7 @@ func TestSyncDurable(t *testing.T) {
 func TestVanishedFolders(t *testing.T) {
 	root := t.TempDir()
 	s := openStore(t, root)
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	dir.SetClock(t, time.Hour)
 	xorbs, away := filepath.Join(root, "tdata/xorb"), filepath.Join(root, "away")
 	now, n := origin.FolderStates{}, 0

@@ -61,9 +61,7 @@ func TestLostParts(t *testing.T) {
 			t.Errorf("%d files of parts, want %d", n, files)
 		}
 	}
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	write(5, 5)
 	put(t, s, names.ShardKey(codec.Hash{}), "shard")
 	put(t, s, xorbKey(11), "value")
@@ -92,9 +90,7 @@ func TestAbsentPart(t *testing.T) {
 	dir.SetMinParts(t, 0)
 	root := t.TempDir()
 	s := openStore(t, root)
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	dir.SetClock(t, time.Hour)
 	var state dir.ListedState
 	for _, damage := range []func(path string) error{
@@ -126,9 +122,7 @@ func TestDamagedPart(t *testing.T) {
 	dir.SetMinParts(t, 0)
 	root := t.TempDir()
 	s := openStore(t, root)
-	for i := range 10 {
-		put(t, s, xorbKey(i), "value")
-	}
+	putTen(t, s)
 	for range 2 {
 		if _, err := s.WriteListing(t.Context(), nil, dir.ListedState{}); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
+	"maps"
 	"os"
 	"sync/atomic"
 
@@ -90,8 +91,8 @@ func (s *PublishStore) listedState() (state dir.ListedState) {
 	return state
 }
 
-// WriteListing is WriteListing of this package. It lists only the folders that have changed since the
-// last publish.
+// WriteListing is the function WriteListing for this store. It lists only the folders that have changed
+// since the last publish, and those with a damaged object, which may be mended in place.
 func (s *PublishStore) WriteListing(ctx context.Context, create bool, note func(string)) {
 	l, ok := s.WriteStore.(*dir.Store)
 	if !ok || s.Mirror == nil {
@@ -103,6 +104,11 @@ func (s *PublishStore) WriteListing(ctx context.Context, create bool, note func(
 		noteUnlisted(err, note)
 		return
 	}
+	sound := dedup.SoundFolders(s.Mirror)
+	maps.DeleteFunc(now.Folders, func(folder, _ string) bool {
+		_, ok := sound[folder]
+		return !ok
+	})
 	s.listed = now
 	s.Mirror.SaveState(listedFile, now)
 }
