@@ -51,9 +51,16 @@ func (c *messageCounter) set(t *testing.T, file, value string) {
 
 var sentMessage = regexp.MustCompile(`fuse_request_send: .* opcode \d+ \(FUSE_(\w+)\)`)
 
-// end ends the count. It returns the number of READ and of all other messages that have a reply.
-func (c *messageCounter) end(t *testing.T) (reads, others int) {
+// messages are counts of messages that have a reply.
+type messages struct {
+	reads  int // READ
+	others int
+}
+
+// end ends the count.
+func (c *messageCounter) end(t *testing.T) *messages {
 	t.Helper()
+	var sent messages
 	c.set(t, "events/fuse/fuse_request_send/enable", "0")
 	b, err := os.ReadFile(filepath.Join(c.instance, "trace"))
 	if err != nil {
@@ -65,11 +72,11 @@ func (c *messageCounter) end(t *testing.T) (reads, others int) {
 	for _, m := range sentMessage.FindAllSubmatch(b, -1) {
 		switch string(m[1]) {
 		case "READ":
-			reads++
+			sent.reads++
 		case "FORGET", "BATCH_FORGET":
 		default:
-			others++
+			sent.others++
 		}
 	}
-	return reads, others
+	return &sent
 }
