@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/sequence"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -57,14 +58,18 @@ func lockWait() (wait, cpu float64) {
 
 // BenchmarkReaders reads 4 KiB at a time from files whose chunks are in memory. It has 1, 8 and 64
 // readers of one file and of different ones. The messages go straight to the file system, or
-// through the kernel and go-fuse. With O_DIRECT, each read is a message. lock-% is the
+// through the kernel and go-fuse. With O_DIRECT, each read is a message. "ends" reads only the ends of
+// files on a mount that pushes, which its detector records. lock-% is the
 // time in waits for locks by the CPU time. With -mutexprofile, the profile names the locks.
 func BenchmarkReaders(b *testing.B) {
-	for _, stateless := range []bool{false, true} {
+	for _, how := range []string{"handles", "stateless", "ends"} {
 		tree, e := xetTree(b)
-		o := Options{Stateless: stateless}
-		how := map[bool]string{false: "handles", true: "stateless"}[stateless]
+		ends := how == "ends"
+		o := Options{Stateless: how != "handles", Push: ends}
 		f := newFilesystem(volumeOf(tree), e, o.withDefaults())
+		if ends {
+			f.sequences = sequence.NewPushing(f.push)
+		}
 		var fhs [benchFiles]fuse.ReadIn
 		for i := range fhs {
 			var entry fuse.EntryOut
@@ -73,7 +78,7 @@ func BenchmarkReaders(b *testing.B) {
 			f.Open(nil, &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: entry.NodeId}}, &out)
 			fhs[i] = fuse.ReadIn{InHeader: fuse.InHeader{NodeId: entry.NodeId}, Fh: out.Fh}
 		}
-		benchmarkReaders(b, how+"/messages", func(file int, p []byte, off int64) error {
+		benchmarkReaders(b, how+"/messages", ends, func(file int, p []byte, off int64) error {
 			in := fhs[file]
 			in.Offset = uint64(off)
 			_, status := f.Read(nil, &in, p)
@@ -90,6 +95,9 @@ func BenchmarkReaders(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Shutdown(0)
+			if s.Pushes() != ends {
+				b.Skip("the kernel has no limit for requests")
+			}
 			var fds [benchFiles]int
 			for i := range fds {
 				if fds[i], err = unix.Open(filepath.Join(at, fmt.Sprint("f", i)), unix.O_RDONLY|unix.O_DIRECT, 0); err != nil {
@@ -97,7 +105,7 @@ func BenchmarkReaders(b *testing.B) {
 				}
 				defer unix.Close(fds[i])
 			}
-			benchmarkReaders(b, how, func(file int, p []byte, off int64) error {
+			benchmarkReaders(b, how, ends, func(file int, p []byte, off int64) error {
 				_, err := unix.Pread(fds[file], p, off)
 				return err
 			})
@@ -105,7 +113,7 @@ func BenchmarkReaders(b *testing.B) {
 	}
 }
 
-func benchmarkReaders(b *testing.B, how string, read func(file int, p []byte, off int64) error) {
+func benchmarkReaders(b *testing.B, how string, ends bool, read func(file int, p []byte, off int64) error) {
 	for _, oneFile := range []bool{true, false} {
 		for _, readers := range []int{1, 8, 64} {
 			b.Run(fmt.Sprintf("%s/one=%v/readers=%d", how, oneFile, readers), func(b *testing.B) {
@@ -129,7 +137,11 @@ func benchmarkReaders(b *testing.B, how string, read func(file int, p []byte, of
 						file = 0
 					}
 					for i := 0; pb.Next(); i++ {
-						if err := read(file, p, int64(i*37%(benchFileSize/(4<<10)))<<12); err != nil {
+						off := int64(i*37%(benchFileSize/(4<<10))) << 12
+						if ends {
+							off = benchFileSize - 4<<10
+						}
+						if err := read(file, p, off); err != nil {
 							b.Error(err)
 							return
 						}
