@@ -61,11 +61,18 @@ type Detector struct {
 	running   sync.WaitGroup // windows and comparisons
 
 	announced, opened atomic.Int64
+	missed            atomic.Pointer[access] // the latest read that found the lock taken
 
 	mu      sync.Mutex
 	dirs    *lru.Cache[dirKey, *dirState] // guarded by mu
 	readers []*reader                     // least recently used first; guarded by mu
 	checks  int                           // comparisons under way; guarded by mu
+}
+
+// An access is an open or a read of a file.
+type access struct {
+	tree  Tree
+	entry page.Entry
 }
 
 type dirKey struct {
@@ -123,7 +130,7 @@ func (d *Detector) Close() {
 	if d == nil {
 		return
 	}
-	d.mu.Lock()
+	d.lock()
 	d.cancel() // under the lock: no goroutine starts after it
 	d.mu.Unlock()
 	d.running.Wait()
@@ -134,7 +141,7 @@ func (d *Detector) End(t Tree) {
 	if d == nil {
 		return
 	}
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	for _, r := range slices.Clone(d.readers) {
 		if r.tree == t {
@@ -148,7 +155,7 @@ func (d *Detector) Listed(t Tree, dir string) {
 	if d == nil {
 		return
 	}
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	s := d.dirLocked(dirKey{t, dir})
 	s.listed = true
@@ -170,12 +177,34 @@ func (d *Detector) Read(t Tree, e *page.Entry) {
 	}
 }
 
+// record does not wait for the lock, which all reads share. The next holder records the latest read that
+// found it taken. While many reads contend for it, the others are not recorded.
 func (d *Detector) record(t Tree, e *page.Entry) {
 	if e.Size == 0 {
 		return
 	}
-	d.mu.Lock()
+	if !d.mu.TryLock() {
+		d.missed.Store(&access{t, *e})
+		return
+	}
 	defer d.mu.Unlock()
+	d.recordMissedLocked()
+	d.recordLocked(t, e)
+}
+
+// lock takes the lock and records the read that found it taken.
+func (d *Detector) lock() {
+	d.mu.Lock()
+	d.recordMissedLocked()
+}
+
+func (d *Detector) recordMissedLocked() {
+	if a := d.missed.Swap(nil); a != nil {
+		d.recordLocked(a.tree, &a.entry)
+	}
+}
+
+func (d *Detector) recordLocked(t Tree, e *page.Entry) {
 	if d.ctx.Err() != nil || d.continueLocked(t, e.Path) {
 		return
 	}
@@ -262,14 +291,14 @@ func (r *reader) signal() {
 
 // rest records that the goroutine of r has no more work.
 func (d *Detector) rest(r *reader) {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	r.busy = len(r.wake) > 0
 }
 
 // Settled reports whether all files that follow from the past opens or reads were announced or pushed.
 func (d *Detector) Settled() bool {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	return d.checks == 0 && !slices.ContainsFunc(d.readers, func(r *reader) bool { return r.busy })
 }
@@ -279,7 +308,7 @@ func (d *Detector) check(key dirKey, o order, run []string) {
 	w := newWalk(key.tree, o, run[0])
 	ok := w.follows(d.ctx, run[1:]...)
 	w.path = run[len(run)-1]
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	d.checks--
 	if s, found := d.dirs.Get(key); found && o == byName {
@@ -343,7 +372,7 @@ func (d *Detector) run(ctx context.Context, r *reader) {
 
 // closeIdle ends r if it was not used since the last call.
 func (d *Detector) closeIdle(r *reader) {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	if !r.used {
 		d.removeLocked(r)
@@ -355,7 +384,7 @@ func (d *Detector) closeIdle(r *reader) {
 // depth-first walk. A reader reads pushed files without a message, so the place of the reader is not
 // known. A window of pushes continues if the file is the first one of its directory.
 func (d *Detector) cross(ctx context.Context, r *reader) {
-	d.mu.Lock()
+	d.lock()
 	from, to := r.last, r.crossed
 	d.mu.Unlock()
 	if to == "" {
@@ -367,7 +396,7 @@ func (d *Detector) cross(ctx context.Context, r *reader) {
 		w.path, w.deep = beginning(to), false
 	}
 	ok := w.follows(ctx, to)
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	r.crossed = ""
 	if !ok {
@@ -399,7 +428,7 @@ func (d *Detector) announce(ctx context.Context, r *reader, announcer Announcer)
 
 // wanted returns how many files to announce now.
 func (d *Detector) wanted(r *reader) int {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	if r.done {
 		return 0
@@ -412,7 +441,7 @@ func (d *Detector) add(r *reader, files []page.Entry, done bool) {
 	if d.push == nil {
 		d.announced.Add(int64(len(files)))
 	}
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	for i := range files {
 		r.add(files[i].Path)

@@ -81,7 +81,7 @@ func (d *Detector) pushAll(ctx context.Context, r *reader, files []page.Entry, l
 
 // isAhead reports whether a file is so far ahead of the reader that it can be pushed.
 func (d *Detector) isAhead(r *reader, path string) bool {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	file, ok := r.ahead[path]
 	return ok && file.at >= r.opened+pushLead
@@ -89,7 +89,7 @@ func (d *Detector) isAhead(r *reader, path string) bool {
 
 // pushed records that a file was pushed.
 func (d *Detector) pushed(r *reader, path string) {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	if file, ok := r.ahead[path]; ok {
 		file.pushed = true

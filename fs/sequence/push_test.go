@@ -212,3 +212,25 @@ func TestPushBehindReader(t *testing.T) {
 		}
 	})
 }
+
+// A read does not wait for the lock. The latest one that found it taken is recorded afterwards.
+func TestPushMissedRead(t *testing.T) {
+	tree := newTree(folder("d", 20)...)
+	withPages(t, tree, func(p *pageCache) {
+		p.open("d/000")
+		p.Detector.mu.Lock()
+		for _, path := range []string{"d/010", "d/001"} {
+			e := tree.byPath[path]
+			p.Read(tree, &e)
+		}
+		p.Detector.mu.Unlock()
+		if len(p.pushed) > 0 {
+			t.Errorf("files %q are pushed before the lock is free", p.pushed)
+		}
+		p.Settled()
+		synctest.Wait()
+		if !p.cached["d/003"] {
+			t.Errorf("after reads of 000 and 001 files %q are pushed", p.pushed)
+		}
+	})
+}

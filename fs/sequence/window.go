@@ -15,6 +15,7 @@ type window struct {
 	most   int                  // largest size
 	extra  int                  // files that are announced beyond size
 	ahead  map[string]aheadFile // by path
+	paths  []string             // of the last announced files, up to next
 	next   int                  // position of the next file to announce
 	opened int                  // position behind the last opened file
 	start  int                  // position of the last restart
@@ -67,10 +68,12 @@ func (w *window) add(paths ...string) {
 		w.ahead[path] = aheadFile{at: w.next}
 		w.next++
 	}
-	for path, file := range w.ahead {
-		if file.at < w.opened-w.size {
-			delete(w.ahead, path)
+	w.paths = append(w.paths, paths...)
+	for at := w.next - len(w.paths); at < min(w.opened-w.size, w.next); at++ {
+		if w.ahead[w.paths[0]].at == at {
+			delete(w.ahead, w.paths[0])
 		}
+		w.paths = w.paths[1:]
 	}
 }
 
