@@ -435,6 +435,38 @@ func TestStatefulLists(t *testing.T) {
 	}
 }
 
+// A state names runs that are opened while changed folders are listed. If one of them cannot be used,
+// all folders are listed, and the shards of that run are read again.
+func TestStatefulWithoutRun(t *testing.T) {
+	for _, damage := range []func(string) error{
+		os.Remove,
+		func(path string) error { return os.Truncate(path, 20) },
+		func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	} {
+		for i := range 2 {
+			const shards = 40
+			st, folder := newFilledStore(t, shards), t.TempDir()
+			st.answers(t, st.stateful(folder, roomy, nil))
+			st.put(t, shards)
+			want, _, _ := st.answers(t, st.stateful(folder, roomy, nil))
+			runs := slices.DeleteFunc(filesBelow(t, folder), func(path string) bool { return strings.HasSuffix(path, ".json") })
+			if len(runs) != 2 {
+				t.Fatalf("runs: %v", runs)
+			}
+			if err := damage(runs[i]); err != nil {
+				t.Fatal(err)
+			}
+			got, opened, _ := st.answers(t, st.stateful(folder, roomy, nil))
+			if diff := cmp.Diff(found(want), found(got)); diff != "" {
+				t.Errorf("answers differ:\n%s", diff)
+			}
+			if n := openedShards(opened); n != 1 && n != shards {
+				t.Errorf("%d shards are read again", n)
+			}
+		}
+	}
+}
+
 // Damage of any copy or run changes no answer.
 func TestMirrorDamage(t *testing.T) { eachMirror(t, testMirrorDamage) }
 

@@ -151,6 +151,43 @@ func testCopiedListing(t *testing.T) {
 	}
 }
 
+// A listing does not name objects whose folder could not be made durable. Nor do folders have states
+// then.
+func TestWriteListingSyncFails(t *testing.T) {
+	root := t.TempDir()
+	s := openStore(t, root)
+	putTen(t, s)
+	state, err := s.WriteListing(t.Context(), nil, dir.ListedState{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := readListing(t, root)
+	put(t, s, xorbKey(12), "value")
+	name := filepath.Dir(string(xorbKey(12)))
+	folder, aside := filepath.Join(root, name), filepath.Join(root, "aside")
+	if err := errors.Join(os.Rename(folder, aside), os.Symlink(filepath.Base(folder), folder)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		failed, err := s.WriteListing(t.Context(), nil, state)
+		if err == nil || !strings.Contains(err.Error(), name) || failed.Folders != nil {
+			t.Errorf("states %v, error %v", failed.Folders, err)
+		}
+		if !bytes.Equal(readListing(t, root), before) {
+			t.Error("the listing has changed")
+		}
+	}
+	if err := errors.Join(os.Remove(folder), os.Rename(aside, folder)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.WriteListing(t.Context(), nil, state); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(t, root); len(got) != 11 {
+		t.Errorf("listed: %v", got)
+	}
+}
+
 // Folders have a state once they and their files have settled, and until a name changes.
 func TestFolderStates(t *testing.T) {
 	root := t.TempDir()
