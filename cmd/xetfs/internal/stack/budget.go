@@ -15,9 +15,13 @@ type Budget struct {
 	Terms    int64 // of files
 }
 
+// streamAhead is the readahead of one stream over a fast link: its window and what is not read yet. With
+// less, some requests of the window wait.
+const streamAhead = 48 << 20
+
 // DivideMemory divides a number of bytes. Most of it is for chunks that may be read again.
 func DivideMemory(bytes int64) Budget {
-	b := Budget{ahead: max(1, bytes/4), Infos: max(1, bytes/8), Terms: max(1, bytes/16)}
+	b := Budget{ahead: max(1, bytes/4, min(streamAhead, bytes*3/8)), Infos: max(1, bytes/8), Terms: max(1, bytes/16)}
 	b.unpacked = max(1, bytes-b.ahead-b.Infos-b.Terms)
 	return b
 }
