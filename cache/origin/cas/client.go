@@ -105,6 +105,11 @@ func NewClient(o Options) *Client {
 	return c
 }
 
+// Connect requests a token in the background. The first file would wait for it, and gets the error.
+func (c *Client) Connect() {
+	c.background.Go(func() { _, _ = c.tokens.get(c.closing) })
+}
+
 // Close ends background requests, closes the connections and stores what was learned. No other
 // call may run.
 func (c *Client) Close() {

@@ -398,3 +398,34 @@ func TestShortLives(t *testing.T) {
 		t.Errorf("%d plans in %v, want at most %d", plans, took, most)
 	}
 }
+
+// Connect requests the token before the first file does, and the file gets its error.
+func TestConnect(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	var requests atomic.Int64
+	answered := make(chan struct{})
+	fails := false
+	tokens := cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		if requests.Add(1) == 1 {
+			defer close(answered)
+		}
+		if fails {
+			return cas.Token{}, iofs.ErrPermission
+		}
+		return cas.Token{URL: server.URL}, nil
+	})
+	c := newClient(t, server, cas.Options{Tokens: tokens})
+	c.Connect()
+	<-answered
+	if err := readFile(t.Context(), c, f, 0, 5000); err != nil || requests.Load() != 1 {
+		t.Errorf("%d tokens, error %v", requests.Load(), err)
+	}
+	fails = true
+	requests.Store(1)
+	c = newClient(t, server, cas.Options{Tokens: tokens})
+	c.Connect()
+	if _, err := c.FileInfo(t.Context(), f.ID()); !errors.Is(err, iofs.ErrPermission) {
+		t.Errorf("error %v", err)
+	}
+}
