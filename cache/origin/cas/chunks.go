@@ -61,7 +61,7 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	running, split := c.before(x, r)
 	switch {
 	case running != nil:
-		return nil, cmp.Or(c.awaitEnd(ctx, running), errElsewhere)
+		return nil, cmp.Or(c.awaitSegment(ctx, running, func() bool { return false }), errElsewhere)
 	case split > r.Start:
 		return c.inPieces(ctx, x, r, []codec.ChunkRange{{Start: r.Start, End: split}, {Start: split, End: r.End}}, o)
 	}
@@ -135,14 +135,14 @@ func (c *Client) before(x codec.Hash, r codec.ChunkRange) (running *segment, spl
 	return nil, split
 }
 
-// awaitEnd waits for the end of a segment.
-func (c *Client) awaitEnd(ctx context.Context, s *segment) error {
+// awaitSegment waits until a segment shows enough, or ends. Errors of the transfer are left to Chunks.
+func (c *Client) awaitSegment(ctx context.Context, s *segment, enough func() bool) error {
 	defer c.leave(ctx, s, 0)
 	for {
 		s.mu.Lock()
 		ended, grown := s.ended, s.grown
 		s.mu.Unlock()
-		if ended {
+		if ended || enough() {
 			return nil
 		}
 		select {

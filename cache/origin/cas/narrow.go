@@ -7,6 +7,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // Bounds of a guess: the bytes around an estimated place that are requested while the plan of a
@@ -39,6 +40,10 @@ func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 			r, skip, err := c.narrowByPlan(ctx, id, t, w)
 			return r, skip + p.Off - w.Off, err
 		}
+		if head, tail, ok := c.divide(id.File, p); ok {
+			return c.narrowBoth(ctx, id, t, head, tail)
+		}
+		c.planStart(ctx, id, t, p)
 		again, err := c.await(ctx, t, p)
 		if err == nil && !again {
 			again, err = c.awaitWindow(ctx, id, t, p)
@@ -115,7 +120,9 @@ func (c *Client) await(ctx context.Context, t codec.Term, p codec.Piece) (again 
 	if s := c.nextSegment(t.Xorb, at, upTo); s != nil {
 		return true, c.awaitLengths(ctx, s, t, p)
 	}
-	end += guessBytes / 2
+	if end += guessBytes / 2; e.from == e.at { // a chunk that begins there may be the longest
+		end = max(end, e.at+xorb.ChunkHeaderSize+codec.MaxChunkSize)
+	}
 	if p.Size > guessPiece || !e.exact || e.from < e.at-guessBytes/2 || !c.servesParts(t.Xorb, pl) {
 		return false, nil
 	}
@@ -123,7 +130,11 @@ func (c *Client) await(ctx context.Context, t codec.Term, p codec.Piece) (again 
 		return false, nil
 	}
 	s := c.startSegment(ctx, t.Xorb, pl, &segment{start: e.from, end: end, first: at, about: at})
-	return true, c.awaitChunk(ctx, s, at)
+	return true, c.awaitSegment(ctx, s, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.first+uint32(len(s.headers)) > at
+	})
 }
 
 // nextSegment returns a running segment that will show the length of a chunk, up to a byte.
@@ -143,26 +154,6 @@ func (s *segment) isRunning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.ended
-}
-
-// awaitChunk waits until a segment shows the length of a chunk, or ends. Errors of the transfer
-// are left to Chunks.
-func (c *Client) awaitChunk(ctx context.Context, s *segment, chunk uint32) error {
-	defer c.leave(ctx, s, 0)
-	for {
-		s.mu.Lock()
-		done := s.ended || s.first+uint32(len(s.headers)) > chunk
-		grown := s.grown
-		s.mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-grown:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // livePlace returns a signed range in memory that has all chunks of a term.

@@ -2,6 +2,7 @@ package cas
 
 import (
 	"context"
+	"slices"
 
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -21,10 +22,8 @@ const (
 func (c *Client) addWindow(q query) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, w := range c.windows {
-		if w == q {
-			return
-		}
+	if slices.Contains(c.windows, q) {
+		return
 	}
 	if len(c.windows) == maxWindows {
 		c.windows = append(c.windows[:0], c.windows[1:]...)
@@ -60,6 +59,31 @@ func (q query) piece(p codec.Piece) codec.Piece {
 	return codec.Piece{Term: p.Term, Skip: p.Skip - (p.Off - q.off), Off: q.off, Size: q.n}
 }
 
+// divide divides a piece at the border of two windows.
+func (c *Client) divide(file codec.Hash, p codec.Piece) (head, tail codec.Piece, ok bool) {
+	n := origin.ReadaheadStep - p.Off%origin.ReadaheadStep
+	if n >= p.Size {
+		return p, p, false
+	}
+	head, tail = p, p
+	head.Size, tail.Skip, tail.Off, tail.Size = n, p.Skip+n, p.Off+n, p.Size-n
+	_, inFirst := c.window(file, head)
+	_, inSecond := c.window(file, tail)
+	return head, tail, inFirst && inSecond
+}
+
+// narrowBoth is Narrow for both parts of a piece. The transfer of tail begins first, because that of
+// head has usually begun.
+func (c *Client) narrowBoth(ctx context.Context, id codec.FileID, t codec.Term, head, tail codec.Piece) (r codec.ChunkRange, skip int64, err error) {
+	last, _, err := c.Narrow(ctx, id, t, tail)
+	if err != nil {
+		return r, 0, err
+	}
+	r, skip, err = c.Narrow(ctx, id, t, head)
+	r.End = last.End
+	return r, skip, err
+}
+
 // awaitWindow waits until the transfer of a window shows the lengths of the chunks of a large
 // piece, and may start it. It reports whether to look at the lengths again.
 func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (again bool, err error) {
@@ -86,6 +110,7 @@ func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term,
 		return false, nil // its own plan is smaller than another transfer
 	case s == nil:
 		s = c.startSegment(ctx, t.Xorb, pl, &segment{start: pl.Start, end: pl.End, first: pl.Chunks.Start, about: pl.Chunks.End})
+		c.planNext(ctx, id, t, q.piece(p))
 	}
 	return true, c.awaitLengths(ctx, s, t, p)
 }
@@ -108,22 +133,20 @@ func (c *Client) overlapping(x codec.Hash, r FetchRange) (s *segment, isKnown bo
 	return nil, isKnown
 }
 
-// awaitLengths waits until a segment shows the lengths of all chunks of a piece, or ends. Errors of
-// the transfer are left to Chunks.
+// awaitLengths waits until a segment shows the lengths of all chunks of a piece, or ends. The caller
+// looks again.
 func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p codec.Piece) error {
-	defer c.leave(ctx, s, 0)
-	for {
-		s.mu.Lock()
-		ended, grown := s.ended, s.grown
-		s.mu.Unlock()
-		if _, _, ok, err := c.places.narrow(t, p.Skip, p.Size, c.provenSize(t.Xorb)); ok || err != nil || ended {
-			return nil // the caller looks again
-		}
-		select {
-		case <-grown:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	return c.awaitSegment(ctx, s, func() bool {
+		_, _, ok, err := c.places.narrow(t, p.Skip, p.Size, c.provenSize(t.Xorb))
+		return ok || err != nil
+	})
+}
+
+// planStart requests the plan of the first step of readahead when p is the start of a file. Programs
+// read most files from the start, and the next reads begin the transfer of that window.
+func (c *Client) planStart(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
+	if n := min(int64(t.Size), origin.ReadaheadStep); p.Off == 0 && n >= windowBytes {
+		c.prepare(ctx, query{file: id.File, n: n})
 	}
 }
 
