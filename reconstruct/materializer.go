@@ -48,9 +48,9 @@ const (
 	firstPause = time.Minute
 	maxPause   = time.Hour
 
-	idleAfter   = 20 * time.Millisecond // without a read: no reads run
-	idlePoll    = 5 * time.Millisecond  // how often it looks for that
-	maxIdleWait = time.Second           // after which it takes one batch all the same
+	idleAfter   = 500 * time.Millisecond // without a read: no reads run. A program uses what it has read before the next file
+	idlePoll    = 5 * time.Millisecond   // how often it looks for that
+	maxIdleWait = time.Second            // after which it takes one batch all the same
 )
 
 func (m *materializer) init(r *Reader, policy Policy) {

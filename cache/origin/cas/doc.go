@@ -20,7 +20,8 @@
 // Plans have no lengths of chunks. The client learns them from the headers of chunks, and from
 // plans for parts of a file, which the server trims to whole chunks. A first random read requests
 // such a plan, and at the same time the bytes where its chunk probably is. A server that refuses
-// parts of a signed range gets requests for whole signed ranges only, after one try.
+// parts of a signed range gets requests for whole signed ranges only, after one try. Reads in a row
+// share the plans of windows, which are requested before they are needed.
 //
 // # Handler
 //

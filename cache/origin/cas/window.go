@@ -9,8 +9,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A window is a large piece of a file whose plan was requested, because it is read in a row. The
-// pieces in it need no plan: the transfer of the window shows the lengths of their chunks.
+// A window is a large piece of a file whose plan was requested: the file is read in a row, or from its
+// start. Pieces in it need no plan: the transfer of the window shows the lengths of their chunks.
 
 const (
 	windowBytes  = 1 << 20 // smallest window
