@@ -177,7 +177,7 @@ func (c *Client) narrowByPlan(ctx context.Context, id codec.FileID, t codec.Term
 	case err != nil:
 		return codec.ChunkRange{}, 0, err
 	}
-	c.planNext(ctx, id, t, p)
+	c.planNext(ctx, id, t, p, windowsAhead)
 	return part.Chunks, part.skip, nil
 }
 

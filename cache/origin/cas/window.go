@@ -61,15 +61,15 @@ func (q query) piece(p codec.Piece) codec.Piece {
 
 // divide divides a piece at the border of two windows.
 func (c *Client) divide(file codec.Hash, p codec.Piece) (head, tail codec.Piece, ok bool) {
-	n := origin.ReadaheadStep - p.Off%origin.ReadaheadStep
-	if n >= p.Size {
+	q, ok := c.window(file, codec.Piece{Off: p.Off, Size: 1})
+	n := q.off + q.n - p.Off
+	if !ok || n >= p.Size {
 		return p, p, false
 	}
 	head, tail = p, p
 	head.Size, tail.Skip, tail.Off, tail.Size = n, p.Skip+n, p.Off+n, p.Size-n
-	_, inFirst := c.window(file, head)
-	_, inSecond := c.window(file, tail)
-	return head, tail, inFirst && inSecond
+	_, ok = c.window(file, tail)
+	return head, tail, ok
 }
 
 // narrowBoth is Narrow for both parts of a piece. The transfer of tail begins first, because that of
@@ -110,7 +110,7 @@ func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term,
 		return false, nil // its own plan is smaller than another transfer
 	case s == nil:
 		s = c.startSegment(ctx, t.Xorb, pl, &segment{start: pl.Start, end: pl.End, first: pl.Chunks.Start, about: pl.Chunks.End})
-		c.planNext(ctx, id, t, q.piece(p))
+		c.planNext(ctx, id, t, q.piece(p), 1)
 	}
 	return true, c.awaitLengths(ctx, s, t, p)
 }
@@ -142,22 +142,22 @@ func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p c
 	})
 }
 
-// planStart requests the plan of the first step of readahead when p is the start of a file. Programs
-// read most files from the start, and the next reads begin the transfer of that window.
+// planStart requests the plan of a window at the start of a file when p begins there. Programs read
+// most files from the start. The window is small, because some read only a header.
 func (c *Client) planStart(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
-	if n := min(int64(t.Size), origin.ReadaheadStep); p.Off == 0 && n >= windowBytes {
-		c.prepare(ctx, query{file: id.File, n: n})
+	if p.Off == 0 && p.Size < windowBytes && int64(t.Size) > windowBytes {
+		c.prepare(ctx, query{file: id.File, n: windowBytes})
 	}
 }
 
-// planNext requests the plans of the steps of readahead behind p before they are needed. A term that
+// planNext requests the plans of some steps of readahead behind p before they are needed. A term that
 // begins meanwhile would cost two round trips otherwise.
-func (c *Client) planNext(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
+func (c *Client) planNext(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece, steps int64) {
 	if p.Size < windowBytes {
 		return
 	}
 	end, off := p.Off-p.Skip, p.Off+p.Size
-	last := off + windowsAhead*origin.ReadaheadStep
+	last := off + steps*origin.ReadaheadStep
 	for _, t := range c.termsFrom(id.File, t, end) {
 		end += int64(t.Size)
 		for off < min(end, last) {
