@@ -142,11 +142,11 @@ func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p c
 	})
 }
 
-// planStart requests the plan of a window at the start of a file when p begins there. Programs read
-// most files from the start. The window is small, because some read only a header.
+// planStart requests the plan of the first step of readahead when p is the start of a file. Programs read
+// most files from the start, and the next reads begin the transfer of that window.
 func (c *Client) planStart(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) {
-	if p.Off == 0 && p.Size < windowBytes && int64(t.Size) > windowBytes {
-		c.prepare(ctx, query{file: id.File, n: windowBytes})
+	if n := min(int64(t.Size), origin.ReadaheadStep); p.Off == 0 && p.Size < windowBytes && n >= windowBytes {
+		c.prepare(ctx, query{file: id.File, n: n})
 	}
 }
 

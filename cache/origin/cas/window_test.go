@@ -72,7 +72,7 @@ func TestStartOfFile(t *testing.T) {
 		read(off, n)
 		off += n
 	}
-	const windows = size/origin.ReadaheadStep + 1 // the first one is small
+	const windows = size / origin.ReadaheadStep
 	if more, _, transfers := server.reset(); plans+more > windows || transfers > windows+3 {
 		t.Errorf("%d plans and %d transfers of %d windows", plans+more, transfers, windows)
 	}
