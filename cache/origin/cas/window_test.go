@@ -43,37 +43,46 @@ func TestPiecesOfWindow(t *testing.T) {
 // form. The next reads in a row need no plans of their own.
 func TestStartOfFile(t *testing.T) {
 	const size = 16 << 20
-	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
-	f := b.Add(origintest.Random(1, size), codec.MaxChunkSize)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
-	c := newClient(t, server, cas.Options{})
-	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
-		t.Fatal(err)
-	}
-	server.reset()
-	read := func(off, n int64) {
-		t.Helper()
-		p := codec.Piece{Skip: off, Off: off, Size: n}
-		if err := readPiece(t.Context(), c, f, f.Info.Terms[0], p, f.Bytes()[off:off+n]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read(0, 16<<10)
-	plans, _, transfers := server.reset()
-	if plans > 1 || transfers != 1 {
-		t.Errorf("%d plans and %d transfers for the start of the file", plans, transfers)
-	}
-	read(16<<10, 112<<10)
-	if more, _, transfers := server.reset(); plans+more > 3 || transfers > 2 {
-		t.Errorf("%d plans and %d transfers for the next 112 KiB", more, transfers)
-	}
-	for off := int64(128 << 10); off < size; {
-		n := min(384<<10, size-off)
-		read(off, n)
-		off += n
-	}
 	const windows = size / origin.ReadaheadStep
-	if more, _, transfers := server.reset(); plans+more > windows || transfers > windows+3 {
-		t.Errorf("%d plans and %d transfers of %d windows", plans+more, transfers, windows)
+	for _, tt := range []struct {
+		name                string
+		o                   cas.HandlerOptions
+		startPlans, starts  int64 // of the first read
+		allPlans, transfers int64 // of all reads but the first
+	}{
+		{"parts", cas.HandlerOptions{}, 1, 1, windows, windows + 3},
+		{"whole ranges", cas.HandlerOptions{ExactRanges: true}, 2, 2, windows + 3, windows + 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
+			f := b.Add(origintest.Random(1, size), codec.MaxChunkSize)
+			server := serveCAS(t, b.Store(), tt.o)
+			c := newClient(t, server, cas.Options{})
+			if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+				t.Fatal(err)
+			}
+			server.reset()
+			read := func(off, n int64) {
+				t.Helper()
+				p := codec.Piece{Skip: off, Off: off, Size: n}
+				if err := readPiece(t.Context(), c, f, f.Info.Terms[0], p, f.Bytes()[off:off+n]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read(0, 16<<10)
+			plans, _, transfers := server.reset()
+			if plans > tt.startPlans || transfers > tt.starts {
+				t.Errorf("%d plans and %d transfers for the start of the file", plans, transfers)
+			}
+			read(16<<10, 112<<10)
+			for off := int64(128 << 10); off < size; {
+				n := min(384<<10, size-off)
+				read(off, n)
+				off += n
+			}
+			if more, _, transfers := server.reset(); plans+more > tt.allPlans || transfers > tt.transfers {
+				t.Errorf("%d plans and %d transfers of %d windows", plans+more, transfers, windows)
+			}
+		})
 	}
 }
