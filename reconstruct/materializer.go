@@ -48,9 +48,11 @@ const (
 	firstPause = time.Minute
 	maxPause   = time.Hour
 
-	idleAfter   = 500 * time.Millisecond // without a read: no reads run. A program uses what it has read before the next file
-	idlePoll    = 5 * time.Millisecond   // how often it looks for that
-	maxIdleWait = time.Second            // after which it takes one batch all the same
+	// idleAfter is the time after the end of the last read when no reads run. A program uses a file
+	// before it reads the next one, and materialization would take its processor time.
+	idleAfter   = 500 * time.Millisecond
+	idlePoll    = 5 * time.Millisecond // how often it looks for that
+	maxIdleWait = time.Second          // after which it takes one batch all the same
 )
 
 func (m *materializer) init(r *Reader, policy Policy) {

@@ -399,7 +399,7 @@ func TestShortLives(t *testing.T) {
 	}
 }
 
-// Connect requests the token before the first file does, and the file gets its error.
+// Connect requests the token before the first file does. A file gets the error of its own request.
 func TestConnect(t *testing.T) {
 	b, f := sample(t)
 	server := serveCAS(t, b.Store(), cas.HandlerOptions{})

@@ -45,10 +45,10 @@ func TestStartOfFile(t *testing.T) {
 	const size = 16 << 20
 	const windows = size / origin.ReadaheadStep
 	for _, tt := range []struct {
-		name                string
-		o                   cas.HandlerOptions
-		startPlans, starts  int64 // of the first read
-		allPlans, transfers int64 // of all reads but the first
+		name                       string
+		o                          cas.HandlerOptions
+		startPlans, startTransfers int64 // at most, of the first read
+		plans, transfers           int64 // at most; plans of all reads, transfers of all but the first
 	}{
 		{"parts", cas.HandlerOptions{}, 1, 1, windows, windows + 3},
 		{"whole ranges", cas.HandlerOptions{ExactRanges: true}, 2, 2, windows + 3, windows + 3},
@@ -71,7 +71,7 @@ func TestStartOfFile(t *testing.T) {
 			}
 			read(0, 16<<10)
 			plans, _, transfers := server.reset()
-			if plans > tt.startPlans || transfers > tt.starts {
+			if plans > tt.startPlans || transfers > tt.startTransfers {
 				t.Errorf("%d plans and %d transfers for the start of the file", plans, transfers)
 			}
 			read(16<<10, 112<<10)
@@ -80,7 +80,7 @@ func TestStartOfFile(t *testing.T) {
 				read(off, n)
 				off += n
 			}
-			if more, _, transfers := server.reset(); plans+more > tt.allPlans || transfers > tt.transfers {
+			if more, _, transfers := server.reset(); plans+more > tt.plans || transfers > tt.transfers {
 				t.Errorf("%d plans and %d transfers of %d windows", plans+more, transfers, windows)
 			}
 		})

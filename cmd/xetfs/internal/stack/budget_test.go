@@ -4,6 +4,15 @@ import (
 	"testing"
 )
 
+// TestStreamAhead checks the bytes of readahead in small, middle and large memories.
+func TestStreamAhead(t *testing.T) {
+	for bytes, want := range map[int64]int64{16 << 20: 6 << 20, 128 << 20: streamAhead, 192 << 20: streamAhead, 512 << 20: 128 << 20} {
+		if b := DivideMemory(bytes); b.ahead != want {
+			t.Errorf("divide(%d) reads %d bytes ahead, want %d", bytes, b.ahead, want)
+		}
+	}
+}
+
 // TestDivide checks that no part of a budget is zero, which would mean a default, and that the
 // parts add up to the whole.
 func TestDivide(t *testing.T) {
