@@ -61,7 +61,8 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	running, split := c.before(x, r)
 	switch {
 	case running != nil:
-		return nil, cmp.Or(c.awaitSegment(ctx, running, func() bool { return false }), errElsewhere)
+		_, err := c.awaitSegment(ctx, running, func() bool { return false })
+		return nil, cmp.Or(err, errElsewhere)
 	case split > r.Start:
 		return c.inPieces(ctx, x, r, []codec.ChunkRange{{Start: r.Start, End: split}, {Start: split, End: r.End}}, o)
 	}
@@ -135,20 +136,21 @@ func (c *Client) before(x codec.Hash, r codec.ChunkRange) (running *segment, spl
 	return nil, split
 }
 
-// awaitSegment waits until a segment shows enough, or ends. Errors of the transfer are left to Chunks.
-func (c *Client) awaitSegment(ctx context.Context, s *segment, enough func() bool) error {
+// awaitSegment waits until a segment shows enough, or ends. It reports whether to look again. An error of
+// the transfer is left to Chunks, because the next transfer would probably fail, too.
+func (c *Client) awaitSegment(ctx context.Context, s *segment, enough func() bool) (again bool, err error) {
 	defer c.leave(ctx, s, 0)
 	for {
 		s.mu.Lock()
-		ended, grown := s.ended, s.grown
+		ended, failed, grown := s.ended, s.err != nil, s.grown
 		s.mu.Unlock()
-		if ended || enough() {
-			return nil
+		if isEnough := enough(); isEnough || ended {
+			return isEnough || !failed, nil
 		}
 		select {
 		case <-grown:
 		case <-ctx.Done():
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

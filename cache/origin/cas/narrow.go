@@ -118,7 +118,7 @@ func (c *Client) await(ctx context.Context, t codec.Term, p codec.Piece) (again 
 		upTo = end // else a step of readahead would wait for the one before it
 	}
 	if s := c.nextSegment(t.Xorb, at, upTo); s != nil {
-		return true, c.awaitLengths(ctx, s, t, p)
+		return c.awaitLengths(ctx, s, t, p)
 	}
 	if end += guessBytes / 2; e.from == e.at { // a chunk that begins there may be the longest
 		end = max(end, e.at+xorb.ChunkHeaderSize+codec.MaxChunkSize)
@@ -130,7 +130,7 @@ func (c *Client) await(ctx context.Context, t codec.Term, p codec.Piece) (again 
 		return false, nil
 	}
 	s := c.startSegment(ctx, t.Xorb, pl, &segment{start: e.from, end: end, first: at, about: at})
-	return true, c.awaitSegment(ctx, s, func() bool {
+	return c.awaitSegment(ctx, s, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.first+uint32(len(s.headers)) > at

@@ -112,7 +112,7 @@ func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term,
 		s = c.startSegment(ctx, t.Xorb, pl, &segment{start: pl.Start, end: pl.End, first: pl.Chunks.Start, about: pl.Chunks.End})
 		c.planNext(ctx, id, t, q.piece(p), 1)
 	}
-	return true, c.awaitLengths(ctx, s, t, p)
+	return c.awaitLengths(ctx, s, t, p)
 }
 
 // overlapping returns a running segment that has most of a range. Windows share the chunks at their
@@ -133,9 +133,9 @@ func (c *Client) overlapping(x codec.Hash, r FetchRange) (s *segment, isKnown bo
 	return nil, isKnown
 }
 
-// awaitLengths waits until a segment shows the lengths of all chunks of a piece, or ends. The caller
-// looks again.
-func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p codec.Piece) error {
+// awaitLengths waits until a segment shows the lengths of all chunks of a piece, or ends. It reports
+// whether to look at the lengths again.
+func (c *Client) awaitLengths(ctx context.Context, s *segment, t codec.Term, p codec.Piece) (again bool, err error) {
 	return c.awaitSegment(ctx, s, func() bool {
 		_, _, ok, err := c.places.narrow(t, p.Skip, p.Size, c.provenSize(t.Xorb))
 		return ok || err != nil

@@ -1,6 +1,7 @@
 package cas_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -84,5 +85,31 @@ func TestStartOfFile(t *testing.T) {
 				t.Errorf("%d plans and %d transfers of %d windows", plans+more, transfers, windows)
 			}
 		})
+	}
+}
+
+// A transfer that fails is tried again by Chunks alone, also if the lengths of chunks are not known.
+func TestTransfersOfWindowFail(t *testing.T) {
+	for _, code := range []int{http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusRequestedRangeNotSatisfiable} {
+		for _, size := range []int64{16 << 10, 384 << 10} {
+			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
+			f := b.Add(origintest.Random(1, 16<<20), codec.MaxChunkSize)
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server.intercept(status(code, isTransfer))
+			c := newClient(t, server, cas.Options{Fetch: quick})
+			if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+				t.Fatal(err)
+			}
+			for _, off := range []int64{0, 1 << 20} {
+				server.reset()
+				p := codec.Piece{Skip: off, Off: off, Size: size}
+				if err := readPiece(t.Context(), c, f, f.Info.Terms[0], p, f.Bytes()[off:off+size]); err == nil {
+					t.Errorf("%d: no error", code)
+				}
+				if plans, _, transfers := server.reset(); plans > 6 || transfers > 6 {
+					t.Errorf("%d: %d plans and %d transfers for %d bytes at %d", code, plans, transfers, size, off)
+				}
+			}
+		}
 	}
 }
