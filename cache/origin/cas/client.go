@@ -3,6 +3,7 @@ package cas
 import (
 	"context"
 	"hash"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,7 +179,8 @@ func (c *Client) Reject(x codec.Hash) int {
 	return 0
 }
 
-// Forget implements Source. It also drops what was learned of the xorbs of the file.
+// Forget implements Source. It also drops what was learned of the xorbs of the file, and its windows.
+// The terms of the next plan may begin inside of them.
 func (c *Client) Forget(id codec.FileID) {
 	c.meta.DropValue(kindPlan, id.File[:])
 	c.mu.Lock()
@@ -191,4 +193,5 @@ func (c *Client) Forget(id codec.FileID) {
 	}
 	c.infos.Remove(id.File)
 	c.plans.dropLocked(id.File)
+	c.windows = slices.DeleteFunc(c.windows, func(q query) bool { return q.file == id.File })
 }

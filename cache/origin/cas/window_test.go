@@ -113,3 +113,23 @@ func TestTransfersOfWindowFail(t *testing.T) {
 		}
 	}
 }
+
+// Windows end with the plan of their file: the terms of the next plan may begin inside of them.
+func TestWindowsOfOtherTerms(t *testing.T) {
+	content := origintest.Random(1, 8<<20)
+	one, two := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000}), origintest.NewBuilder(t, origintest.Form{XorbChunks: 25})
+	f, g := one.Add(content, 64<<10), two.Add(content, 64<<10)
+	server := serveCAS(t, one.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	if err := readFile(t.Context(), c, f, 0, 16<<10); err != nil {
+		t.Fatal(err)
+	}
+	repacked := cas.NewHandler(contentOf(two.Store(), cas.StoreOptions{}), cas.HandlerOptions{})
+	server.intercept(func(http.Handler) http.Handler { return repacked })
+	c.Forget(f.ID())
+	for _, off := range []int64{400 << 10, 1700 << 10, 3 << 20} {
+		if err := readFile(t.Context(), c, g, off, 700<<10); err != nil {
+			t.Error(err)
+		}
+	}
+}
