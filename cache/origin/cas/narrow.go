@@ -49,6 +49,8 @@ func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 			again, err = c.awaitWindow(ctx, id, t, p)
 		}
 		switch {
+		case isDown(ctx, err):
+			return t.Chunks, p.Skip, nil
 		case err != nil:
 			return r, 0, err
 		case !again:
@@ -163,8 +165,13 @@ func (c *Client) livePlace(t codec.Term) (place, bool) {
 	return c.plans.findLocked(t.Xorb, t.Chunks)
 }
 
-// narrowByPlan requests the plan of a piece, which the server trims to whole chunks. If the server
-// is unavailable, the whole term is returned, which may be in the disk cache.
+// isDown reports whether a plan failed because the server is unavailable. The whole term is then read, which
+// may be in the disk cache.
+func isDown(ctx context.Context, err error) bool {
+	return errors.Is(err, origin.ErrUnavailable) && ctx.Err() == nil
+}
+
+// narrowByPlan requests the plan of a piece, which the server trims to whole chunks.
 func (c *Client) narrowByPlan(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	c.guess(ctx, t, p)
 	if p.Size >= windowBytes {
@@ -172,7 +179,7 @@ func (c *Client) narrowByPlan(ctx context.Context, id codec.FileID, t codec.Term
 	}
 	part, err := c.planPiece(ctx, id, t, p)
 	switch {
-	case errors.Is(err, origin.ErrUnavailable) && ctx.Err() == nil:
+	case isDown(ctx, err):
 		return t.Chunks, p.Skip, nil
 	case err != nil:
 		return codec.ChunkRange{}, 0, err

@@ -133,3 +133,20 @@ func TestWindowsOfOtherTerms(t *testing.T) {
 		}
 	}
 }
+
+// A read succeeds without the plan of its window: the whole term is read.
+func TestNoPlanOfWindow(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
+	f := b.Add(origintest.Random(1, 16<<20), codec.MaxChunkSize)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	server.intercept(status(http.StatusServiceUnavailable, isPlan))
+	for _, p := range []codec.Piece{{Size: 16 << 10}, {Skip: 400 << 10, Off: 400 << 10, Size: 384 << 10}} {
+		if err := readPiece(t.Context(), c, f, f.Info.Terms[0], p, f.Bytes()[p.Off:p.Off+p.Size]); err != nil {
+			t.Error(err)
+		}
+	}
+}
