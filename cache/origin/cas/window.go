@@ -80,7 +80,7 @@ func (c *Client) narrowBoth(ctx context.Context, id codec.FileID, t codec.Term, 
 		return r, 0, err
 	}
 	r, skip, err = c.Narrow(ctx, id, t, head)
-	r.End = last.End
+	r.End = max(r.End, last.End) // wrong plans may place tail before head
 	return r, skip, err
 }
 

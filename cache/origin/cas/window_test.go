@@ -2,6 +2,7 @@ package cas_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -147,6 +148,25 @@ func TestNoPlanOfWindow(t *testing.T) {
 	for _, p := range []codec.Piece{{Size: 16 << 10}, {Skip: 400 << 10, Off: 400 << 10, Size: 384 << 10}} {
 		if err := readPiece(t.Context(), c, f, f.Info.Terms[0], p, f.Bytes()[p.Off:p.Off+p.Size]); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Narrow returns chunks, also if the plans of two windows contradict each other.
+func TestWindowsContradict(t *testing.T) {
+	const half = 300 << 10
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
+	f := b.Add(origintest.Random(1, 16<<20), 64<<10)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	isSecond := func(r *http.Request) bool { return r.Header.Get("Range") == "bytes=4194304-8388607" }
+	server.intercept(edit(isSecond, strings.NewReplacer(`"start":64`, `"start":1`, `"end":128`, `"end":65`).Replace))
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []codec.Piece{{Size: 4 << 20}, {Skip: 4<<20 - half, Off: 4<<20 - half, Size: 2 * half}} {
+		if r, _, err := c.Narrow(t.Context(), f.ID(), f.Info.Terms[0], p); err == nil && r.Len() < 1 {
+			t.Errorf("chunks %v", r)
 		}
 	}
 }
