@@ -2,9 +2,8 @@
 // returns plans instead of shards.
 //
 //	Plan, Fetch, FetchRange      what the API answers: terms, and signed addresses of their chunks
-//	EncodeV1, EncodeV2           the JSON of a plan
-//	DecodeV1, DecodeV2           the same, checked
-//	EncodeBatch, DecodeBatch     the plans of several files
+//	DecodeV1, DecodeV2           a plan from its JSON, checked
+//	DecodeBatch                  the plans of several files
 //	TokenSource, Token           access to a server; StaticToken, TokenFunc
 //	NewClient, Options           a Source over the API; Client
 //	NewContent, NewMirror        what a server has to serve; Content, File
