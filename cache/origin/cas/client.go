@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -32,10 +34,11 @@ type Options struct {
 	// Scope names the repositories if Backend is shared with other sources.
 	Scope string
 
-	Bytes int64            // of plans and of places of chunks in memory; 0: 64 MiB
-	Block int64            // bytes of the file that one plan describes; 0: 1 GiB
-	Fetch fetch.Options    // of the connections to each server
-	Now   func() time.Time // the clock for lifetimes; nil: time.Now
+	Bytes        int64            // of plans and of places of chunks in memory; 0: 64 MiB
+	SegmentBytes int64            // of transfers that reads share, and again of the last ones; 0: 32 MiB
+	Block        int64            // bytes of the file that one plan describes; 0: 1 GiB
+	Fetch        fetch.Options    // of the connections to each server
+	Now          func() time.Time // the clock for lifetimes; nil: time.Now
 }
 
 // A Client is a Source of the files that a CAS server describes. File Infos are plans: nothing is
@@ -53,8 +56,9 @@ type Client struct {
 	planning   flight.Group[query, *plan]
 	batches    chan struct{} // slots of requests for plans of FileInfos
 
-	background sync.WaitGroup  // requests that may have no caller
-	closing    context.Context // ended by Close
+	transfers  *semaphore.Weighted // bytes of large segments
+	background sync.WaitGroup      // requests that may have no caller
+	closing    context.Context     // ended by Close
 	close      context.CancelFunc
 
 	mu           sync.Mutex
@@ -75,6 +79,9 @@ func NewClient(o Options) *Client {
 	if o.Bytes == 0 {
 		o.Bytes = 64 << 20
 	}
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = 32 << 20
+	}
 	if o.Block == 0 {
 		o.Block = 1 << 30
 	}
@@ -87,7 +94,7 @@ func NewClient(o Options) *Client {
 	o.Fetch.Classify = classify
 	meta := metacache.New(o.Backend, o.Scope, false)
 	c := &Client{
-		o: o, meta: meta, now: o.Now,
+		o: o, meta: meta, now: o.Now, transfers: semaphore.NewWeighted(o.SegmentBytes),
 		tokens:   tokens{source: o.Tokens, now: o.Now},
 		hosts:    hosts{o: o.Fetch, now: o.Now, all: map[string]*host{}},
 		hashes:   metacache.NewChunkTable(meta, o.Bytes/8),

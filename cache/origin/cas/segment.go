@@ -45,24 +45,20 @@ const noChunk = 1<<32 - 1
 // partialStep is the number of bytes that arrive between two partial runs.
 const partialStep = 128 << 10
 
-// maxDone bounds the bytes of completed segments in memory, beside the last one.
-const maxDone = 32 << 20
-
 // abandonBytes is the number of missing bytes from which a segment without users ends.
 const abandonBytes = 4 << 20
 
 // startSegment starts the transfer of a part of a signed range.
 func (c *Client) startSegment(ctx context.Context, x codec.Hash, pl place, s *segment) *segment {
-	ctx, s.cancel = c.detach(ctx)
-	s.xorb, s.buf, s.grown = x, make([]byte, s.end-s.start), make(chan struct{})
+	s.xorb, s.grown = x, make(chan struct{})
 	s.unread = max(1, int(s.about)-int(s.first))
 	c.mu.Lock()
 	if other := c.coveringLocked(x, s); other != nil {
 		other.users++
 		c.mu.Unlock()
-		s.cancel()
 		return other
 	}
+	ctx, s.cancel = c.detach(ctx)
 	s.users++
 	c.segments[x] = append(c.segments[x], s)
 	c.mu.Unlock()
@@ -87,8 +83,16 @@ func (c *Client) coveringLocked(x codec.Hash, s *segment) *segment {
 	return nil
 }
 
+// fill transfers the bytes of a segment. Large segments wait for their part of the memory.
 func (c *Client) fill(ctx context.Context, pl place, s *segment) (err error) {
 	defer flight.Guard(&err)
+	if n := min(s.size(), c.o.SegmentBytes); n > smallSegment {
+		if err := c.transfers.Acquire(ctx, n); err != nil {
+			return err
+		}
+		defer c.transfers.Release(n)
+	}
+	s.buf = make([]byte, s.size())
 	return c.transfer(ctx, s.xorb, pl, s.buf, s.start, func(n int) { c.learn(s, n) })
 }
 
@@ -156,7 +160,7 @@ func (c *Client) ended(s *segment, err error) {
 	c.doneSegments = append(c.doneSegments, s)
 	var n int64
 	for i := len(c.doneSegments) - 1; i >= 0; i-- {
-		if n += c.doneSegments[i].end - c.doneSegments[i].start; n > maxDone && i < len(c.doneSegments)-1 {
+		if n += c.doneSegments[i].size(); n > c.o.SegmentBytes && i < len(c.doneSegments)-1 {
 			for _, old := range slices.Clone(c.doneSegments[:i+1]) {
 				c.removeLocked(old)
 			}
@@ -164,6 +168,8 @@ func (c *Client) ended(s *segment, err error) {
 		}
 	}
 }
+
+func (s *segment) size() int64 { return s.end - s.start }
 
 // removeLocked removes a segment, so that no other call finds it.
 func (c *Client) removeLocked(s *segment) {
@@ -187,7 +193,7 @@ func (c *Client) dropSegmentsLocked(x codec.Hash) {
 // if much is missing.
 func (c *Client) leave(ctx context.Context, s *segment, read int) {
 	s.mu.Lock()
-	ended, left := s.ended, len(s.buf)-s.n
+	ended, left := s.ended, s.size()-int64(s.n)
 	s.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()

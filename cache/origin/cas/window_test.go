@@ -1,8 +1,10 @@
 package cas_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -168,5 +170,64 @@ func TestWindowsContradict(t *testing.T) {
 		if r, _, err := c.Narrow(t.Context(), f.ID(), f.Info.Terms[0], p); err == nil && r.Len() < 1 {
 			t.Errorf("chunks %v", r)
 		}
+	}
+}
+
+// Transfers of windows wait for their part of the memory.
+func TestSegmentBytes(t *testing.T) {
+	const files, size = 6, origin.ReadaheadStep
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: size >> 16})
+	var all []*origintest.File
+	for i := range files {
+		all = append(all, b.Add(origintest.Random(uint64(i), size), 64<<10))
+	}
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{SegmentBytes: size * 5 / 2})
+	for _, f := range all {
+		if err := readFile(t.Context(), c, f, 0, 4096); err != nil { // requests the plan of the window
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	held, most := 0, 0
+	hold := func(by int) {
+		mu.Lock()
+		defer mu.Unlock()
+		held += by
+		most = max(most, held)
+	}
+	answer, done := make(chan struct{}), make(chan struct{})
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var start, end int64
+			if _, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &start, &end); isTransfer(r) && end-start > size/2 {
+				hold(1)
+				<-answer
+				hold(-1)
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	var readers sync.WaitGroup
+	for _, f := range all {
+		readers.Go(func() {
+			if err := readFile(t.Context(), c, f, size/2, 384<<10); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	go func() {
+		for {
+			select {
+			case answer <- struct{}{}:
+			case <-done:
+				return
+			}
+		}
+	}()
+	readers.Wait()
+	close(done)
+	if most == 0 || most > 2 {
+		t.Errorf("%d transfers of 4 MiB at once, want at most two", most)
 	}
 }

@@ -110,13 +110,14 @@ func (h *hubSource) fetch() fetch.Options {
 }
 
 // source returns the files of the repository. Metadata is stored in backend, which may be nil.
-func (h *hubSource) source(backend metacache.Backend, bytes int64) origin.Source {
+func (h *hubSource) source(backend metacache.Backend, b Budget) origin.Source {
 	h.xet = cas.NewClient(cas.Options{
 		Tokens: cas.TokenFunc(func(ctx context.Context) (cas.Token, error) {
 			t, err := h.repo.ReadToken(ctx)
 			return cas.Token(t), err
 		}),
-		Backend: backend, Scope: h.repo.Endpoint() + " " + h.Symbol(), Bytes: bytes, Fetch: h.fetch(),
+		Backend: backend, Scope: h.repo.Endpoint() + " " + h.Symbol(), Fetch: h.fetch(),
+		Bytes: b.Infos, SegmentBytes: max(1, b.ahead/2),
 	})
 	return hub.NewSplit(h.xet, hub.NewPlain(h.repo, h.Importer, backend))
 }

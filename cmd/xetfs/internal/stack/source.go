@@ -180,7 +180,7 @@ func openFolder(ctx context.Context, folder string, bare bool) (s ReadStore, isB
 }
 
 func (s *Source) build(ctx context.Context, o Options) error {
-	objects := s.objects(o.Budget.Infos, !o.Bare && o.Signatures == nil)
+	objects := s.objects(o.Budget, !o.Bare && o.Signatures == nil)
 	s.below = objects
 	s.infos, _ = objects.(cas.InfoSource)
 	if !objects.Local() {
@@ -231,15 +231,15 @@ func (s *Source) build(ctx context.Context, o Options) error {
 // objects returns the files of the store. Their metadata is cached on disk under the name of
 // this store. Named means that the catalog names them. A signature is for the content of files, and
 // not for the shards that describe them.
-func (s *Source) objects(infoBytes int64, named bool) origin.Source {
+func (s *Source) objects(b Budget, named bool) origin.Source {
 	if s.hub != nil {
 		var backend metacache.Backend
 		if s.Disk != nil {
 			backend = s.Disk // without a nil pointer in the interface
 		}
-		return s.hub.source(backend, infoBytes)
+		return s.hub.source(backend, b)
 	}
-	o := objects.Options{InfoBytes: infoBytes, Named: named}
+	o := objects.Options{InfoBytes: b.Infos, Named: named}
 	if s.Disk != nil {
 		o.Backend, o.Scope = s.Disk, scope(s.Folder, s.store)
 	}
