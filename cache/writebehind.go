@@ -33,7 +33,7 @@ type writeTask struct {
 const (
 	// minWriteBehind is the least limit of the queue. Chunks that find the queue full are not
 	// stored: no reader waits for the disk.
-	minWriteBehind = 32 << 20
+	minWriteBehind = 16 << 20
 
 	// maxDrain is how long close waits for a slow or hanging disk.
 	maxDrain = 5 * time.Second

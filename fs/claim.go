@@ -13,7 +13,7 @@ import (
 
 // maxClaimBytes bounds the bytes that all claims hold of early reads. The kernel's readahead
 // sends the reads of one program in almost any order.
-const maxClaimBytes = 16 << 20
+const maxClaimBytes = 8 << 20
 
 // A claim is an unproven SHA-256 of an open file: in its path, or in its entry if the source proves
 // nothing. The claim hashes the reads that
