@@ -202,7 +202,7 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 			return nil, fuse.Status(forRead(syscall.Errno(status)))
 		}
 		defer f.shared.Put(h)
-		return f.readFile(req, h.Value, p, int64(in.Offset))
+		return f.readFile(req, h.Value, in, p)
 	}
 	h, ok := f.files.get(in.Fh)
 	if !ok {
@@ -213,12 +213,13 @@ func (f *filesystem) Read(interrupted <-chan struct{}, in *fuse.ReadIn, p []byte
 	}
 	req := newRequest(interrupted, in.Pid, limit)
 	defer req.end()
-	return f.readFile(req, h, p, int64(in.Offset))
+	return f.readFile(req, h, in, p)
 }
 
-func (f *filesystem) readFile(req *request, h *fileHandle, p []byte, off int64) (fuse.ReadResult, fuse.Status) {
+func (f *filesystem) readFile(req *request, h *fileHandle, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
+	off := int64(in.Offset)
 	f.counters.reads.Add(1)
-	if off+int64(len(p)) >= h.size {
+	if off+int64(len(p)) >= h.size && in.Flags&syscall.O_DIRECT == 0 { // a direct read finds no pushed page
 		f.sequences.Read(h.from, &h.entry)
 	}
 	if r := f.splice(req, h, off, len(p)); r != nil {

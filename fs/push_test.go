@@ -101,6 +101,28 @@ func TestPushHeads(t *testing.T) {
 	}
 }
 
+// Reads with O_DIRECT bypass the page cache, so they push nothing.
+func TestPushDirect(t *testing.T) {
+	for _, stateless := range []bool{false, true} {
+		m, paths := pushedFiles(t, 100, 5000, Options{Stateless: stateless})
+		p := make([]byte, 8192)
+		for _, path := range paths {
+			fd, err := unix.Open(m.path(path), unix.O_RDONLY|unix.O_DIRECT, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := unix.Read(fd, p); n < 5000 || err != nil {
+				t.Errorf("%s has %d bytes, %v", path, n, err)
+			}
+			unix.Close(fd) //nolint:errcheck // only read
+			m.settle(t)
+		}
+		if s := m.s.files.stats().Files; s.Pushed != 0 || s.Read < 100 {
+			t.Errorf("%d direct reads pushed %d files", s.Read, s.Pushed)
+		}
+	}
+}
+
 // Without the option nothing is pushed, and a remote origin gets no pushes.
 func TestPushOff(t *testing.T) {
 	for _, remote := range []bool{false, true} {
