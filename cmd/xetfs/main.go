@@ -81,6 +81,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	err = withMissingPlace(cmd, err)
 	status := exitStatus(ctx, err)
@@ -144,6 +145,18 @@ func addCommands(root *cobra.Command) {
 	addGroup(root, otherGroup, newVersion(), newMan())
 	root.SetHelpCommandGroupID(otherGroup)
 	root.SetCompletionCommandGroupID(otherGroup)
+}
+
+// addCompletion adds the command completion, which keeps the output of root. For an unknown shell,
+// package cobra would print help and report no error.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = knownCommand
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 }
 
 // addGroup adds commands of one group.
