@@ -105,8 +105,8 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	return ui.Printable(cmd.CommandPath() + ": " + text)
 }
 
-// userText returns the text of err for a user. Keys of the store become words, and an error of a
-// local store gets a next step.
+// userText returns the text of err for a user. Keys of the store become words. An error of a local
+// store gets a next step, and so does a shortage of this machine.
 func userText(err error) string {
 	text := names.InWords(sentence(err))
 	var local *origin.LocalError
@@ -114,7 +114,7 @@ func userText(err error) string {
 	case strings.Contains(text, "; "):
 	case errors.As(err, &local):
 		text += nextStep(local.Err)
-	case ui.IsShortage(err):
+	case ui.IsShortage(err), isFull(err):
 		text += nextStep(err)
 	}
 	return text
@@ -144,6 +144,9 @@ func (e *hintedError) Error() string { return sentence(e.err) + e.hint }
 
 func (e *hintedError) Unwrap() error { return e.err }
 
+// isFull reports whether err is a full disk or quota.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // nextStep returns the next step after an error of the local machine, or "".
 func nextStep(err error) string {
 	switch {
@@ -151,7 +154,7 @@ func nextStep(err error) string {
 		return "; allow more open files (ulimit -n)"
 	case errors.Is(err, unix.ENOMEM):
 		return "; free some memory and try again"
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case isFull(err):
 		return "; free some space and try again"
 	case errors.Is(err, unix.EROFS):
 		return "; mount that file system for writing"

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"testing"
 
@@ -33,6 +34,18 @@ func TestLocalErrors(t *testing.T) {
 		want := "store: the settings of the catalog: " + tt.errno.Error() + "; " + tt.next
 		if got := userText(err); got != want {
 			t.Errorf("the user reads %q, want %q", got, want)
+		}
+	}
+}
+
+// A full disk names the next step, whatever the place: a temporary file, the disk cache, the output.
+func TestFullDisk(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		for _, err := range []error{fmt.Errorf("store: %w", errno), &os.PathError{Op: "write", Path: "x", Err: errno}} {
+			want := sentence(err) + "; free some space and try again"
+			if got := userText(err); got != want {
+				t.Errorf("the user reads %q, want %q", got, want)
+			}
 		}
 	}
 }
