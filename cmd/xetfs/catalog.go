@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/repack"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
@@ -233,7 +235,8 @@ xorb. xetfs catalog sweep --dry-run says when a repack is worth while.
 
 The output says first what is replaced and what a sweep will free. Publishers, sweeps and readers
 may continue. A repack may be interrupted at any time: every version stays readable, and the next
-run uses what was copied. A damaged xorb, and a file that cannot be proven, stay where they are.
+run uses what was copied. A damaged xorb, and a file that cannot be proven, stay where they are. The
+exit status is then 6, or 4 if nothing is damaged but something is missing.
 
 With --symbol, only data that versions of S use is replaced. Other symbols that share it move, too.`,
 		Annotations: see("versions", "json"),
@@ -293,10 +296,26 @@ func (o *repackOptions) run(ctx context.Context, cmd *cobra.Command, w *stack.Ca
 	case outErr != nil:
 		return outErr
 	case o.asJSON:
-		return report.WriteRepack(cmd.OutOrStdout(), result, o.dryRun)
-	case o.dryRun:
-		return nil
+		err = report.WriteRepack(cmd.OutOrStdout(), result, o.dryRun)
+	case !o.dryRun:
+		_, err = fmt.Fprint(cmd.OutOrStdout(), report.RepackResult(result))
 	}
-	_, err = fmt.Fprint(cmd.OutOrStdout(), report.RepackResult(result))
-	return err
+	return cmp.Or(err, repackDamage(result))
+}
+
+// repackDamage returns the result of a repack that has left out xorbs or files. The log names them.
+func repackDamage(r *repack.Report) (result error) {
+	if r.Left > 0 {
+		result = ui.ErrDamage
+	}
+	for _, x := range r.Usage.Xorbs {
+		switch {
+		case x.Err == nil || x.Live.IsEmpty(): // a sweep deletes a xorb without live chunks
+		case errors.Is(x.Err, codec.ErrCorrupt):
+			return ui.ErrDamage
+		default:
+			result = ui.ErrAbsent
+		}
+	}
+	return result
 }
