@@ -121,7 +121,9 @@ func (c *Client) request(ctx context.Context, k names.Key, path string, header h
 			}
 			return nil, fmt.Errorf("%q: %w", k, errForbidden)
 		}
-		c.tokens.accept()
+		if err == nil || errors.Is(err, origin.ErrNotFound) {
+			c.tokens.accept()
+		}
 		if err != nil {
 			return nil, err
 		}

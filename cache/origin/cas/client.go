@@ -125,6 +125,10 @@ func (c *Client) Close() {
 	c.close()
 	c.background.Wait()
 	c.hosts.close()
+	c.describing.Wait()
+	c.planning.Wait()
+	c.plans.renews.Wait()
+	c.tokens.group.Wait()
 	c.places.close()
 }
 

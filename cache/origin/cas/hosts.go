@@ -27,7 +27,8 @@ type host struct {
 	*fetch.Client
 	now func() time.Time
 
-	ranges   atomic.Int32 // support of parts of signed ranges: partsUnknown, partsYes, partsNo
+	ranges   atomic.Int32 // support of parts of signed ranges: partsUnknown, partsTried, partsYes
+	noParts  deadline
 	noV2     deadline
 	noBatch  deadline
 	yesV2    atomic.Bool // version 2 has worked
@@ -39,7 +40,6 @@ const (
 	partsUnknown = iota
 	partsTried   // refused, but maybe for another reason
 	partsYes
-	partsNo
 )
 
 // A deadline is a time until which something is known; zero: it is unknown.

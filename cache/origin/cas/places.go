@@ -27,7 +27,7 @@ const storePlaces = 2 * time.Second
 type places struct {
 	meta *metacache.Cache
 
-	storing sync.Mutex // held while values are stored
+	storing sync.Mutex // held while values are stored or dropped; locked before mu
 
 	mu    sync.Mutex
 	xorbs *lru.Cache[codec.Hash, *xorbPlaces] // guarded by mu
@@ -106,8 +106,10 @@ func (ps *places) close() {
 	ps.store()
 }
 
-// drop drops the places of a xorb.
+// drop drops the places of a xorb. It waits for store, which would bring them back.
 func (ps *places) drop(x codec.Hash) {
+	ps.storing.Lock()
+	defer ps.storing.Unlock()
 	ps.mu.Lock()
 	ps.xorbs.Remove(x)
 	delete(ps.dirty, x)

@@ -52,7 +52,9 @@ func (c *storeContent) Packed(ctx context.Context, t Transfer, from, to int64) i
 				return
 			}
 			ok := yield(p.run.Packed[off-s.Start:min(to, s.End)-s.Start], nil)
-			c.free.Put(p.buf)
+			if p.buf != nil {
+				c.free.Put(p.buf)
+			}
 			if off = s.End; !ok {
 				return
 			}
@@ -63,14 +65,14 @@ func (c *storeContent) Packed(ctx context.Context, t Transfer, from, to int64) i
 // A piece is the result of one read.
 type piece struct {
 	run *xorb.Run
-	buf *[]byte // of run
+	buf *[]byte // of run; nil: it has memory of its own
 	err error
 }
 
 func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s FetchRange) (p piece) {
 	defer flight.Guard(&p.err)
 	p.buf = c.buffer()
-	p.run, p.err = c.read(ctx, x, s, p.buf)
+	p.run, p.err = c.read(ctx, x, s, &p.buf)
 	return p
 }
 
@@ -126,17 +128,17 @@ func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to in
 }
 
 // read returns proven packed chunks. It reads another replica, or a remote one again, if they
-// are damaged.
-func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, buf *[]byte) (*xorb.Run, error) {
+// are damaged. Then it sets *buf to nil.
+func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, buf **[]byte) (*xorb.Run, error) {
 	for try := 0; ; try++ {
-		run, err := c.readOnce(ctx, x, s, buf)
+		run, err := c.readOnce(ctx, x, s, *buf)
 		if err == nil || !errors.Is(err, codec.ErrCorrupt) {
 			return run, err
 		}
 		if others := c.src.Reject(x); try > 0 && (others == 0 || try > others) || others == 0 && c.src.Local() {
 			return nil, fmt.Errorf("xorb %s: %w", x, err)
 		}
-		ctx, buf = origin.NoCache(ctx), nil // the source may still write to buf
+		ctx, *buf = origin.NoCache(ctx), nil // the source may still write to buf
 	}
 }
 

@@ -162,7 +162,7 @@ func (ts *tokens) outdated(t *issued) bool {
 	return true
 }
 
-// accept reports an answer other than 401.
+// accept records that the server has accepted a token.
 func (ts *tokens) accept() {
 	ts.mu.Lock()
 	ts.pause, ts.next = 0, time.Time{}

@@ -80,7 +80,9 @@ func (h *host) served(isPart, renewed bool) {
 	case renewed:
 		h.ranges.CompareAndSwap(partsTried, partsUnknown)
 	default:
-		h.ranges.CompareAndSwap(partsTried, partsNo)
+		if h.ranges.CompareAndSwap(partsTried, partsUnknown) {
+			h.noParts.set(h.now().Add(rememberFor))
+		}
 	}
 }
 
@@ -89,7 +91,8 @@ func (h *host) served(isPart, renewed bool) {
 func (h *host) refusesPart(err error) bool {
 	switch {
 	case isInvalidRange(err):
-		h.ranges.Store(partsNo)
+		h.ranges.Store(partsUnknown)
+		h.noParts.set(h.now().Add(rememberFor))
 		return true
 	case h.ranges.Load() == partsYes:
 		return false
@@ -112,5 +115,5 @@ func (c *Client) servesParts(x codec.Hash, pl place) bool {
 		return false
 	}
 	s := h.ranges.Load()
-	return s == partsUnknown || s == partsYes
+	return (s == partsUnknown || s == partsYes) && !h.noParts.isAfter(c.now())
 }
