@@ -109,7 +109,7 @@ func NewClient(o Options) *Client {
 	})
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.places.init(meta, o.Bytes/4)
-	c.plans.init(o.Bytes / 4)
+	c.plans.init(o.Bytes/4, o.Block)
 	return c
 }
 

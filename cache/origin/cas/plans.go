@@ -23,7 +23,6 @@ type plan struct {
 
 	addresses atomic.Pointer[addresses]
 
-	pins   int  // of open files; guarded by plans.mu
 	stored bool // in plans.all; guarded by plans.mu
 }
 
@@ -98,12 +97,13 @@ func (a *addresses) find(x codec.Hash, r FetchRange) (address, bool) {
 	return address{}, false
 }
 
-// plans are the plans in memory, bounded by bytes except for those of open files.
+// plans are the plans in memory, bounded by bytes except for blocks of open files.
 type plans struct {
+	block  int64 // length of the query of a block; constant
 	all    *lru.Cache[query, *plan]
 	byXorb map[codec.Hash][]place
-	byFile map[codec.Hash][]*plan // of the whole file or of its blocks
-	held   map[codec.Hash]int     // open files
+	byFile map[codec.Hash][]*plan
+	held   map[codec.Hash]int // open files
 	renews flight.Group[query, *addresses]
 }
 
@@ -113,13 +113,12 @@ type place struct {
 	plan *plan
 }
 
-func (ps *plans) init(maxBytes int64) {
+func (ps *plans) init(maxBytes, block int64) {
+	ps.block = block
 	ps.byXorb, ps.byFile, ps.held = map[codec.Hash][]place{}, map[codec.Hash][]*plan{}, map[codec.Hash]int{}
 	ps.all = lru.New(maxBytes, func(_ query, p *plan) {
 		p.stored = false
-		if p.pins == 0 {
-			ps.unlinkLocked(p)
-		}
+		ps.releaseLocked(p)
 	})
 }
 
@@ -143,7 +142,6 @@ func (ps *plans) linkLocked(p *plan, a *addresses) {
 	}
 	for _, file := range p.files() {
 		ps.byFile[file] = append(ps.byFile[file], p)
-		p.pins += ps.held[file]
 	}
 }
 
@@ -189,8 +187,10 @@ func (ps *plans) dropLocked(file codec.Hash) {
 }
 
 func (ps *plans) removeLocked(p *plan) {
-	ps.all.Remove(p.q)
-	p.stored = false
+	if p.stored {
+		ps.all.Remove(p.q)
+		p.stored = false
+	}
 	ps.unlinkLocked(p)
 }
 
@@ -198,11 +198,18 @@ func (ps *plans) removeLocked(p *plan) {
 func (ps *plans) holdLocked(file codec.Hash, by int) {
 	if ps.held[file] += by; ps.held[file] == 0 {
 		delete(ps.held, file)
-	}
-	for _, p := range slices.Clone(ps.byFile[file]) {
-		if p.pins += by; p.pins == 0 && !p.stored {
-			ps.unlinkLocked(p)
+		for _, p := range slices.Clone(ps.byFile[file]) {
+			ps.releaseLocked(p)
 		}
+	}
+}
+
+// releaseLocked removes an evicted plan from the indexes, unless it is a block of an open file. Any
+// random read adds a plan of a piece, so those do not stay.
+func (ps *plans) releaseLocked(p *plan) {
+	isHeld := p.q.n == ps.block && ps.held[p.q.file] > 0
+	if !p.stored && !isHeld {
+		ps.unlinkLocked(p)
 	}
 }
 
