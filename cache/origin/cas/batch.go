@@ -16,11 +16,8 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
-// Bounds of a batch. The ids are in the address of the request, which many servers limit to 8 KiB.
-const (
-	batchIDs   = 100
-	batchBytes = 1 << 30 // of files with a known size
-)
+// batchIDs bounds a batch. The ids are in the address of the request, which many servers limit to 8 KiB.
+const batchIDs = 100
 
 // inBatches requests the plans of files together, where the server supports it. It returns the
 // files that it did not yield.
@@ -31,8 +28,7 @@ func (c *Client) inBatches(ctx context.Context, ids []codec.FileID, unknown []in
 	}
 	var running sync.WaitGroup
 	var mu sync.Mutex
-	groups, left := c.groups(ids, unknown)
-	for _, group := range groups {
+	for group := range slices.Chunk(unknown, batchIDs) {
 		if h.noBatch.isAfter(c.now()) || !c.acquire(ctx) {
 			mu.Lock()
 			left = append(left, group...)
@@ -62,27 +58,6 @@ func (c *Client) acquire(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// groups divides files into batches. It leaves out large files.
-func (c *Client) groups(ids []codec.FileID, unknown []int) (groups [][]int, left []int) {
-	var group []int
-	var bytes int64
-	for _, i := range unknown {
-		size, _ := c.o.Size(ids[i])
-		if size > c.o.Block {
-			left = append(left, i)
-			continue
-		}
-		if len(group) == batchIDs || bytes+size > batchBytes && len(group) > 0 {
-			groups, group, bytes = append(groups, group), nil, 0
-		}
-		group, bytes = append(group, i), bytes+size
-	}
-	if len(group) > 0 {
-		groups = append(groups, group)
-	}
-	return groups, left
 }
 
 // yieldBatch requests the plans of a batch. It returns the files that the server did not describe.
@@ -116,12 +91,7 @@ func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, gr
 			left = append(left, i)
 			continue
 		}
-		fi := &shard.FileInfo{File: ids[i].File, Terms: p.Terms}
-		if err := c.checkSize(ids[i], fi); err != nil {
-			yield(i, nil, err)
-			continue
-		}
-		yield(i, c.putInfo(fi), nil)
+		yield(i, c.putInfo(&shard.FileInfo{File: ids[i].File, Terms: p.Terms}), nil)
 	}
 	return left
 }

@@ -200,13 +200,9 @@ func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, a
 	}
 }
 
-// planAround requests the plan of a file, or of the block of it that has a term.
+// planAround requests the plan of a term of a file.
 func (c *Client) planAround(ctx context.Context, d described) error {
-	q := query{file: d.file}
-	if size, ok := c.o.Size(codec.FileID{File: d.file}); !ok || size > c.o.Block {
-		q.off, q.n = d.off, int64(d.size)
-	}
-	_, err := c.getPlan(ctx, q)
+	_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
 	return err
 }
 

@@ -24,10 +24,6 @@ import (
 type Options struct {
 	Tokens TokenSource
 
-	// Size returns the size of a file in bytes if it is known, for example from a listing. A plan
-	// of another size is refused. nil: no size is known.
-	Size func(id codec.FileID) (size int64, ok bool)
-
 	// Backend stores plans without addresses, hashes and places of chunks. nil: nothing is stored.
 	Backend metacache.Backend
 
@@ -84,9 +80,6 @@ func NewClient(o Options) *Client {
 	}
 	if o.Block == 0 {
 		o.Block = 1 << 30
-	}
-	if o.Size == nil {
-		o.Size = func(codec.FileID) (int64, bool) { return 0, false }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
@@ -55,14 +53,14 @@ func (c *Client) knownInfo(ctx context.Context, id codec.FileID) (*shard.FileInf
 	fi, ok := c.infos.Get(id.File)
 	c.mu.Unlock()
 	if ok {
-		return fi, c.checkSize(id, fi) == nil
+		return fi, true
 	}
 	b, ok := c.meta.Value(ctx, kindPlan, id.File[:])
 	if !ok {
 		return nil, false
 	}
 	fi = &shard.FileInfo{File: id.File}
-	if fi.Terms, ok = decodeTerms(b); !ok || c.checkSize(id, fi) != nil {
+	if fi.Terms, ok = decodeTerms(b); !ok {
 		return nil, false
 	}
 	return c.keepInfo(fi), true
@@ -110,31 +108,9 @@ func decodeTerms(b []byte) ([]codec.Term, bool) {
 	return terms, true
 }
 
-// checkSize returns an error if the size of a plan is not that of the listing.
-func (c *Client) checkSize(id codec.FileID, fi *shard.FileInfo) error {
-	if want, ok := c.o.Size(id); ok && want != fi.Size() {
-		return fmt.Errorf("file %s: %w", id.File, codec.Corrupt(what, 0, "its terms have %d bytes, the file has %d", fi.Size(), want))
-	}
-	return nil
-}
-
-// requestInfo requests the plan of a file, in blocks if the file may be large.
+// requestInfo requests the plan of a file.
 func (c *Client) requestInfo(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
-	size, known := c.o.Size(id)
-	var terms []codec.Term
-	var err error
-	switch {
-	case !known:
-		terms, err = c.blocksToEnd(ctx, id.File)
-	case size <= c.o.Block:
-		terms, err = c.addBlock(ctx, nil, query{file: id.File})
-	default:
-		terms, err = c.allBlocks(ctx, id.File, size)
-	}
-	fi := &shard.FileInfo{File: id.File, Terms: terms}
-	if err == nil {
-		err = c.checkSize(id, fi)
-	}
+	terms, err := c.requestTerms(ctx, id.File)
 	if err == nil && len(terms) == 0 {
 		err = fmt.Errorf("file %s: %w", id.File, codec.Corrupt(what, 0, "a file with a hash has no terms"))
 	}
@@ -144,58 +120,60 @@ func (c *Client) requestInfo(ctx context.Context, id codec.FileID) (*shard.FileI
 	if err != nil {
 		return nil, err
 	}
-	return c.putInfo(fi), nil
+	return c.putInfo(&shard.FileInfo{File: id.File, Terms: terms}), nil
 }
 
-// blocksToEnd requests the plans of a file of unknown size, each behind the end of the one before.
-func (c *Client) blocksToEnd(ctx context.Context, file codec.Hash) (terms []codec.Term, err error) {
-	for end := int64(0); end <= maxFile; {
-		q := query{file: file, off: end, n: c.o.Block}
-		if terms, err = c.addBlock(ctx, terms, q); err != nil {
-			return nil, err
-		}
-		if end = sizeOf(terms); end < q.off+q.n {
-			return terms, nil
+// maxBlocks is how many blocks of one file are requested at once.
+const maxBlocks = 8
+
+// requestTerms requests the plans of the blocks of a file. Its size is not known, so the first block
+// is requested alone, and then twice as many at once each time. Blocks behind the end are empty.
+func (c *Client) requestTerms(ctx context.Context, file codec.Hash) (terms []codec.Term, err error) {
+	off := int64(0)
+	for n := 1; off <= maxFile; n = min(2*n, maxBlocks) {
+		for _, b := range c.requestBlocks(ctx, file, off, n) {
+			if b.err == nil {
+				terms, b.err = addBlock(terms, b.plan)
+			}
+			if b.err != nil {
+				return nil, b.err
+			}
+			if off += c.o.Block; sizeOf(terms) < off {
+				return terms, nil
+			}
 		}
 	}
 	return nil, fmt.Errorf("file %s: %w", file, codec.Corrupt(what, 0, "more than %d bytes", int64(maxFile)))
 }
 
-// parallelBlocks is how many blocks of one file are requested at once.
-const parallelBlocks = 8
+// A block is the plan of a block, or the error of its request.
+type block struct {
+	plan *plan
+	err  error
+}
 
-// allBlocks requests the plans of all blocks of a file.
-func (c *Client) allBlocks(ctx context.Context, file codec.Hash, size int64) (terms []codec.Term, err error) {
-	going, inner := errgroup.WithContext(ctx)
-	going.SetLimit(parallelBlocks)
-	var all []query
-	for off := int64(0); off < size; off += c.o.Block {
-		q := query{file: file, off: off, n: min(c.o.Block, size-off)}
-		all = append(all, q)
-		going.Go(func() (err error) {
-			defer flight.Guard(&err)
-			_, err = c.getPlan(inner, q)
-			return err
+// requestBlocks requests n blocks of a file from off on at once.
+func (c *Client) requestBlocks(ctx context.Context, file codec.Hash, off int64, n int) []block {
+	blocks := make([]block, n)
+	var running sync.WaitGroup
+	for i := range blocks {
+		running.Go(func() {
+			b := &blocks[i]
+			defer flight.Guard(&b.err)
+			b.plan, b.err = c.getPlan(ctx, query{file: file, off: off + int64(i)*c.o.Block, n: c.o.Block})
 		})
 	}
-	if err := going.Wait(); err != nil {
-		return nil, err
-	}
-	for _, q := range all {
-		if terms, err = c.addBlock(ctx, terms, q); err != nil {
-			return nil, err
-		}
-	}
-	return terms, nil
+	running.Wait()
+	return blocks
 }
 
 // addBlock appends the terms of a block to those before. Both have the chunk at the border, whose
 // length follows from the offsets.
-func (c *Client) addBlock(ctx context.Context, terms []codec.Term, q query) ([]codec.Term, error) {
-	p, err := c.getPlan(ctx, q)
-	if err != nil || len(p.terms) == 0 {
-		return terms, err
+func addBlock(terms []codec.Term, p *plan) ([]codec.Term, error) {
+	if len(p.terms) == 0 {
+		return terms, nil
 	}
+	q := p.q
 	begin, end := q.off-p.skip, sizeOf(terms)
 	first := p.terms[0]
 	switch twice := end - begin; {
