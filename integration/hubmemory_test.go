@@ -25,20 +25,28 @@ func TestHubMemory(t *testing.T) {
 		size    = 1 << 30
 		total   = 4 << 30
 	)
-	for name, make := range map[string]func(uint64, int64) io.Reader{"text": harness.TextContent, "weights": harness.WeightsContent} {
-		t.Run(name, func(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		make  func(uint64, int64) io.Reader
+		cache func(t *testing.T) string
+	}{
+		{"text", harness.TextContent, noCache},
+		{"weights", harness.WeightsContent, noCache},
+		{"weights on disk", harness.WeightsContent, (*testing.T).TempDir},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			folder, store, sums := t.TempDir(), filepath.Join(t.TempDir(), "store"), new(harness.BlockSums)
 			f, err := os.Create(filepath.Join(folder, "file"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			if _, err := io.Copy(io.MultiWriter(f, sums), make(1, size)); err != nil {
+			if _, err := io.Copy(io.MultiWriter(f, sums), tt.make(1, size)); err != nil {
 				t.Fatal(err)
 			}
 			harness.Publish(t, store, "org/model", folder)
 			useHub(t, linktest.New(t, serveHub(t, store), linktest.Options{Delay: harness.RemoteDelay}).URL)
-			m := harness.MountSource(t, "hf://org/model", "--memory=16MiB", "--cache-dir=off")
+			m := harness.MountSource(t, "hf://org/model", "--memory=16MiB", "--cache-dir="+tt.cache(t))
 			var read atomic.Int64
 			harness.Parallel(readers, func(i int) {
 				n, err := harness.ReadBlocks(m.Path("file"), sums, total/readers, i)
@@ -59,3 +67,5 @@ func TestHubMemory(t *testing.T) {
 		})
 	}
 }
+
+func noCache(*testing.T) string { return "off" }
