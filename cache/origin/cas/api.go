@@ -20,10 +20,17 @@ import (
 type query struct {
 	file   codec.Hash
 	off, n int64
+
+	batch int64 // number of a request for the plans of several files; 0: it is for one
 }
 
 // key names the query in errors.
-func (q query) key() names.Key { return names.Key("plan of file " + q.file.String()) }
+func (q query) key() names.Key {
+	if q.batch > 0 {
+		return "plans of several files"
+	}
+	return names.Key("plan of file " + q.file.String())
+}
 
 // header returns the headers of the request.
 func (q query) header() http.Header {

@@ -81,8 +81,8 @@ func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, gr
 		return group // single requests report the errors
 	}
 	c.mu.Lock()
-	c.batchSeq--
-	q := query{off: c.batchSeq}
+	c.batchSeq++
+	q := query{batch: c.batchSeq}
 	c.mu.Unlock()
 	c.addPlan(q, files, r)
 	for _, i := range group {

@@ -65,7 +65,7 @@ type Client struct {
 	segments     map[codec.Hash][]*segment               // guarded by mu
 	doneSegments []*segment                              // complete, oldest first; guarded by mu
 	windows      []query                                 // the last ones, in order; guarded by mu
-	batchSeq     int64                                   // guarded by mu
+	batchSeq     int64                                   // number of the last batch; guarded by mu
 }
 
 var _ origin.Source = (*Client)(nil)

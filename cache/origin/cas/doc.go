@@ -8,7 +8,7 @@
 //	NewClient, Options           a Source over the API; Client
 //	NewContent, NewMirror        what a server has to serve; Content, File
 //	NewSigner, Token, Verify     presigned URLs and tokens of a server
-//	NewHandler, HandlerOptions   the read side of the API
+//	NewHandler, HandlerOptions   the API
 //
 // # Client
 //
@@ -30,6 +30,9 @@
 //	HEAD /v1/files/HASH                  size of a file
 //	HEAD /v1/xorbs/default/HASH          size of a stored xorb
 //	GET  /v1/transfer/default/HASH?…     signed ranges of a xorb
+//	POST /v1/xorbs/default/HASH          a new xorb
+//	POST /v1/shards, /v2/shards          a new shard
+//	GET  /v1/chunks/default/HASH         shard of stored chunks near a chunk
 //
 // A handler sends only proven bytes. A chunk is unpacked and compared with its hash when it is
 // sent for the first time. A keyed sum over its packed bytes is then stored in memory. Later

@@ -2,9 +2,9 @@ package cas
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/flight"
@@ -86,26 +86,12 @@ func (c *Client) putInfo(fi *shard.FileInfo) *shard.FileInfo {
 	return c.keepInfo(fi)
 }
 
-// termSize is the length of a term by metacache.AppendTerms.
-const termSize = 44
-
-// decodeTerms is the inverse of metacache.AppendTerms.
-func decodeTerms(b []byte) ([]codec.Term, bool) {
-	if len(b)%termSize != 0 {
-		return nil, false
-	}
-	terms := make([]codec.Term, 0, len(b)/termSize)
-	for ; len(b) > 0; b = b[termSize:] {
-		t := codec.Term{
-			Xorb: codec.Hash(b), Size: binary.LittleEndian.Uint32(b[32:]),
-			Chunks: codec.ChunkRange{Start: binary.LittleEndian.Uint32(b[36:]), End: binary.LittleEndian.Uint32(b[40:])},
-		}
-		if t.Chunks.Start >= t.Chunks.End || t.Chunks.End > codec.MaxXorbChunks || badTerm(t) != "" {
-			return nil, false
-		}
-		terms = append(terms, t)
-	}
-	return terms, true
+// decodeTerms returns the terms of a plan in the disk cache.
+func decodeTerms(b []byte) (terms []codec.Term, ok bool) {
+	terms, ok = metacache.DecodeTerms(b)
+	return terms, ok && !slices.ContainsFunc(terms, func(t codec.Term) bool {
+		return t.Chunks.Start >= t.Chunks.End || t.Chunks.End > codec.MaxXorbChunks || badTerm(t) != ""
+	})
 }
 
 // requestInfo requests the plan of a file.

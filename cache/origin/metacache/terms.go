@@ -130,10 +130,18 @@ func (k *Cache) Terms(ctx context.Context, sum codec.Hash) ([]codec.Term, bool) 
 }
 
 func decodeTerms(sum codec.Hash, b []byte) ([]codec.Term, error) {
-	if len(b)%termSize != 0 || merkle.Chunk(b) != sum {
-		return nil, badValue(0, "these are not the terms")
+	if terms, ok := DecodeTerms(b); ok && merkle.Chunk(b) == sum {
+		return terms, nil
 	}
-	terms := make([]codec.Term, 0, len(b)/termSize)
+	return nil, badValue(0, "these are not the terms")
+}
+
+// DecodeTerms is the inverse of AppendTerms. It checks the length only.
+func DecodeTerms(b []byte) (terms []codec.Term, ok bool) {
+	if len(b)%termSize != 0 {
+		return nil, false
+	}
+	terms = make([]codec.Term, 0, len(b)/termSize)
 	for ; len(b) > 0; b = b[termSize:] {
 		terms = append(terms, codec.Term{
 			Xorb: codec.Hash(b),
@@ -144,7 +152,7 @@ func decodeTerms(sum codec.Hash, b []byte) ([]codec.Term, error) {
 			},
 		})
 	}
-	return terms, nil
+	return terms, true
 }
 
 // AppendTerms appends the encoding of terms, which is hashed and stored.
