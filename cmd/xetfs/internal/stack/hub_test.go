@@ -5,6 +5,7 @@ import (
 	"errors"
 	iofs "io/fs"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -60,6 +61,15 @@ func TestHubSourceErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A Source whose catalog cannot be opened is closed like any other.
+func TestSourceCloseWithoutCatalog(t *testing.T) {
+	var s Source
+	if err := s.openKeyed(filepath.Join(t.TempDir(), "absent")); !errors.Is(err, iofs.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+	s.Close()
 }
 
 // The history of a repository is that of the imports.

@@ -138,8 +138,17 @@ func (s *Source) openHub(ctx context.Context, o *Options) (err error) {
 	}
 	s.Symbol = s.hub.Symbol()
 	s.hub.follow(o.Follow)
-	s.store, err = dir.OpenReadOnly(s.hub.Folder())
-	return err
+	return s.openKeyed(s.hub.Folder())
+}
+
+// openKeyed opens the folder of a catalog. After an error, s has no store.
+func (s *Source) openKeyed(folder string) error {
+	store, err := dir.OpenReadOnly(folder)
+	if err != nil {
+		return err // without a nil pointer in the interface
+	}
+	s.store = store
+	return nil
 }
 
 // OpenRead opens SOURCE for reading: by the keys of its catalog, or else without a catalog. It
