@@ -118,8 +118,9 @@ func (c *Copies) OpenReader(store origin.Store) (*reconstruct.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.closers = append(c.closers, func() error { chunks.Close(); return nil })
-	return reconstruct.New(chunks, reconstruct.Options{Ahead: b.whole(), Terms: b.Terms}), nil
+	r := reconstruct.New(chunks, reconstruct.Options{Ahead: b.whole(), Terms: b.Terms})
+	c.closers = append(c.closers, chunks.Close, r.Close) // the last one is called first
+	return r, nil
 }
 
 // Close closes all layers.
