@@ -454,6 +454,20 @@ func TestNearIsNotKept(t *testing.T) {
 	}
 }
 
+// A Run that does not look on disk counts the chunks that it requests.
+func TestRunCountsMisses(t *testing.T) {
+	for _, local := range []bool{true, false} {
+		x := store(t, local, same(20, 1000)...)
+		c := open(t, x.src, Options{})
+		if err := x.unpack(t, c, chunks(5, 20)); err != nil {
+			t.Error(err)
+		}
+		if n := c.Stats().Misses; n != 15 {
+			t.Errorf("local=%v: %d misses, want 15", local, n)
+		}
+	}
+}
+
 // Chunks without known hashes are stored as they arrived, if they unpack.
 func TestUnknownHashesAreKept(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoFooter: true, NoCASInfo: true})

@@ -38,7 +38,7 @@ func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run
 		if c.src.Local() {
 			o.Buffer = run.allocate
 		}
-		got, err := c.src.Chunks(ctx, x, r, o)
+		got, err := c.requestChunks(ctx, x, r, o)
 		if err != nil {
 			return nil, &replicaError{run.replica, err}
 		}
