@@ -237,12 +237,13 @@ func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
 // HasDisk reports whether the Cache has a disk cache.
 func (c *Cache) HasDisk() bool { return c.disk != nil }
 
-// Missing returns the parts of r that are not on disk.
+// Missing returns the parts of r that reads do not find on disk. With a local origin, that is all
+// of r.
 func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
-	if c.disk == nil {
+	if c.packed == nil {
 		return []codec.ChunkRange{r}
 	}
-	return c.disk.Missing(x, r)
+	return c.packed.Missing(x, r)
 }
 
 // Flush waits until readers find the chunks that were given to the disk, at most for maxDrain. It

@@ -454,6 +454,19 @@ func TestNearIsNotKept(t *testing.T) {
 	}
 }
 
+// With a local origin, chunks that a remote one has left on a shared disk are missing.
+func TestMissingOfLocalOrigin(t *testing.T) {
+	x, local := store(t, false, same(20, 1000)...), store(t, true, same(20, 1000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{})
+	x.read(t, m.Cache, chunks(0, 20), 0, 20_000)
+	m.settle(t)
+	c := open(t, local.src, Options{Disk: m.disk})
+	all := chunks(0, 20)
+	if remote, here := m.Missing(x.Hash(), all), c.Missing(x.Hash(), all); len(remote) > 0 || !slices.Equal(here, []codec.ChunkRange{all}) {
+		t.Errorf("missing are %v of a remote origin, and %v of a local one", remote, here)
+	}
+}
+
 // A Run that does not look on disk counts the chunks that it requests.
 func TestRunCountsMisses(t *testing.T) {
 	for _, local := range []bool{true, false} {
