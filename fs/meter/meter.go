@@ -71,17 +71,19 @@ func (m *Meter) Pending() int64 {
 	return m.taken.Load() - ended
 }
 
-// begin counts a message that has arrived. It returns the time since the epoch.
-func (m *Meter) begin() time.Duration {
+// begin counts a message that has arrived. It returns the arguments of end, with the time since the
+// epoch. A handler that panics leaves the status as it is: EIO.
+func (m *Meter) begin(op operation, status *fuse.Status) (operation, time.Duration, *fuse.Status) {
+	*status = fuse.EIO
 	m.taken.Add(1)
-	return time.Since(m.epoch)
+	return op, time.Since(m.epoch), status
 }
 
-// end counts a reply.
-func (m *Meter) end(op operation, start time.Duration, status fuse.Status) {
+// end counts a reply. It must be deferred, since a handler may panic.
+func (m *Meter) end(op operation, start time.Duration, status *fuse.Status) {
 	c := &m.counters[op]
 	c.latency.Add(time.Since(m.epoch) - start)
-	if !isOrdinary(syscall.Errno(status)) {
+	if !isOrdinary(syscall.Errno(*status)) {
 		c.errors.Add(1)
 	}
 	m.ended.Add(1)
@@ -109,103 +111,83 @@ func (m *Meter) Stats() map[string]Stats {
 }
 
 // Lookup implements fuse.RawFileSystem.
-func (m *Meter) Lookup(cancel <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.Lookup(cancel, in, name, out)
-	m.end(opLookup, start, status)
-	return status
+func (m *Meter) Lookup(cancel <-chan struct{}, in *fuse.InHeader, name string, out *fuse.EntryOut) (status fuse.Status) {
+	defer m.end(m.begin(opLookup, &status))
+	return m.RawFileSystem.Lookup(cancel, in, name, out)
 }
 
 // GetAttr implements fuse.RawFileSystem.
-func (m *Meter) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.GetAttr(cancel, in, out)
-	m.end(opGetAttr, start, status)
-	return status
+func (m *Meter) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) (status fuse.Status) {
+	defer m.end(m.begin(opGetAttr, &status))
+	return m.RawFileSystem.GetAttr(cancel, in, out)
 }
 
 // Readlink implements fuse.RawFileSystem.
-func (m *Meter) Readlink(cancel <-chan struct{}, in *fuse.InHeader) ([]byte, fuse.Status) {
-	start := m.begin()
-	out, status := m.RawFileSystem.Readlink(cancel, in)
-	m.end(opReadlink, start, status)
-	return out, status
+func (m *Meter) Readlink(cancel <-chan struct{}, in *fuse.InHeader) (out []byte, status fuse.Status) {
+	defer m.end(m.begin(opReadlink, &status))
+	return m.RawFileSystem.Readlink(cancel, in)
 }
 
 // GetXAttr implements fuse.RawFileSystem.
-func (m *Meter) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
-	start := m.begin()
-	n, status := m.RawFileSystem.GetXAttr(cancel, in, name, dest)
-	m.end(opGetXAttr, start, status)
-	return n, status
+func (m *Meter) GetXAttr(cancel <-chan struct{}, in *fuse.InHeader, name string, dest []byte) (n uint32, status fuse.Status) {
+	defer m.end(m.begin(opGetXAttr, &status))
+	return m.RawFileSystem.GetXAttr(cancel, in, name, dest)
 }
 
 // ListXAttr implements fuse.RawFileSystem.
-func (m *Meter) ListXAttr(cancel <-chan struct{}, in *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
-	start := m.begin()
-	n, status := m.RawFileSystem.ListXAttr(cancel, in, dest)
-	m.end(opListXAttr, start, status)
-	return n, status
+func (m *Meter) ListXAttr(cancel <-chan struct{}, in *fuse.InHeader, dest []byte) (n uint32, status fuse.Status) {
+	defer m.end(m.begin(opListXAttr, &status))
+	return m.RawFileSystem.ListXAttr(cancel, in, dest)
 }
 
 // Open implements fuse.RawFileSystem.
-func (m *Meter) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.Open(cancel, in, out)
-	m.end(opOpen, start, status)
-	return status
+func (m *Meter) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status) {
+	defer m.end(m.begin(opOpen, &status))
+	return m.RawFileSystem.Open(cancel, in, out)
 }
 
 // Read implements fuse.RawFileSystem. The time of a splice is not included.
-func (m *Meter) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (fuse.ReadResult, fuse.Status) {
-	start := m.begin()
-	r, status := m.RawFileSystem.Read(cancel, in, p)
-	m.end(opRead, start, status)
-	return r, status
+func (m *Meter) Read(cancel <-chan struct{}, in *fuse.ReadIn, p []byte) (r fuse.ReadResult, status fuse.Status) {
+	defer m.end(m.begin(opRead, &status))
+	return m.RawFileSystem.Read(cancel, in, p)
 }
 
 // Release implements fuse.RawFileSystem.
 func (m *Meter) Release(cancel <-chan struct{}, in *fuse.ReleaseIn) {
-	start := m.begin()
+	var status fuse.Status
+	defer m.end(m.begin(opRelease, &status))
 	m.RawFileSystem.Release(cancel, in)
-	m.end(opRelease, start, fuse.OK)
+	status = fuse.OK
 }
 
 // OpenDir implements fuse.RawFileSystem.
-func (m *Meter) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.OpenDir(cancel, in, out)
-	m.end(opOpenDir, start, status)
-	return status
+func (m *Meter) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) (status fuse.Status) {
+	defer m.end(m.begin(opOpenDir, &status))
+	return m.RawFileSystem.OpenDir(cancel, in, out)
 }
 
 // ReadDir implements fuse.RawFileSystem.
-func (m *Meter) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.ReadDir(cancel, in, out)
-	m.end(opReadDir, start, status)
-	return status
+func (m *Meter) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) (status fuse.Status) {
+	defer m.end(m.begin(opReadDir, &status))
+	return m.RawFileSystem.ReadDir(cancel, in, out)
 }
 
 // ReadDirPlus implements fuse.RawFileSystem.
-func (m *Meter) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.ReadDirPlus(cancel, in, out)
-	m.end(opReadDirPlus, start, status)
-	return status
+func (m *Meter) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) (status fuse.Status) {
+	defer m.end(m.begin(opReadDirPlus, &status))
+	return m.RawFileSystem.ReadDirPlus(cancel, in, out)
 }
 
 // ReleaseDir implements fuse.RawFileSystem.
 func (m *Meter) ReleaseDir(in *fuse.ReleaseIn) {
-	start := m.begin()
+	var status fuse.Status
+	defer m.end(m.begin(opReleaseDir, &status))
 	m.RawFileSystem.ReleaseDir(in)
-	m.end(opReleaseDir, start, fuse.OK)
+	status = fuse.OK
 }
 
 // StatFs implements fuse.RawFileSystem.
-func (m *Meter) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
-	start := m.begin()
-	status := m.RawFileSystem.StatFs(cancel, in, out)
-	m.end(opStatFs, start, status)
-	return status
+func (m *Meter) StatFs(cancel <-chan struct{}, in *fuse.InHeader, out *fuse.StatfsOut) (status fuse.Status) {
+	defer m.end(m.begin(opStatFs, &status))
+	return m.RawFileSystem.StatFs(cancel, in, out)
 }

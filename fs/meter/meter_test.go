@@ -93,6 +93,30 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// A panicking file system has no handler.
+type panicking struct{ fuse.RawFileSystem }
+
+// A message whose handler panics has a reply: the error of the panic handler.
+func TestPanic(t *testing.T) {
+	m := New(panicking{})
+	for name, send := range messages(m) {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			send()
+		}()
+		if s := m.Stats()[name]; s.Latency.Count != 1 || s.Errors != 1 {
+			t.Errorf("%s: %d messages and %d errors, want 1 and 1", name, s.Latency.Count, s.Errors)
+		}
+	}
+	if m.Pending() != 0 {
+		t.Errorf("%d pending", m.Pending())
+	}
+}
+
 // BenchmarkRead measures what the figures add to a READ.
 func BenchmarkRead(b *testing.B) {
 	below := &constant{status: fuse.OK}
