@@ -12,12 +12,6 @@ type layout struct {
 	ends  []int64 // ends[i] is the file offset just past terms[i]
 }
 
-// newLayout returns the layout of a file made of terms.
-func newLayout(terms []codec.Term) *layout {
-	l := newLayoutAt(terms, 0)
-	return &l
-}
-
 // newLayoutAt returns the layout of terms, the first of which begins at an offset of a file.
 func newLayoutAt(terms []codec.Term, end int64) layout {
 	l := layout{terms: terms, ends: make([]int64, len(terms))}
@@ -35,18 +29,6 @@ func (l *layout) size() int64 {
 		return 0
 	}
 	return l.ends[len(l.ends)-1]
-}
-
-// pieces returns, in file order, the pieces of the bytes off ≤ i < off+n, except those past the
-// end of the file.
-func (l *layout) pieces(off, n int64) []codec.Piece {
-	n = min(n, l.size()-off)
-	var pieces []codec.Piece
-	first, end := l.overlapping(off, n)
-	for i := first; i < end; i++ {
-		pieces = append(pieces, l.piece(i, off, n))
-	}
-	return pieces
 }
 
 // overlapping returns the terms first ≤ i < end that have bytes of the range. Their number is

@@ -8,8 +8,19 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
+// pieces returns, in file order, the pieces of the bytes off ≤ i < off+n, except those past the
+// end of the file.
+func (l *layout) pieces(off, n int64) (pieces []codec.Piece) {
+	n = min(n, l.size()-off)
+	first, end := l.overlapping(off, n)
+	for i := first; i < end; i++ {
+		pieces = append(pieces, l.piece(i, off, n))
+	}
+	return pieces
+}
+
 func TestPieces(t *testing.T) {
-	l := newLayout([]codec.Term{{Size: 10}, {Size: 20}, {Size: 5}}) // 0–10–30–35
+	l := newLayoutAt([]codec.Term{{Size: 10}, {Size: 20}, {Size: 5}}, 0) // 0–10–30–35
 	piece := func(term int, off, skip, size int64) codec.Piece {
 		return codec.Piece{Term: term, Off: off, Skip: skip, Size: size}
 	}
@@ -41,7 +52,7 @@ func TestPieces(t *testing.T) {
 
 // Every range of a small file is covered by its pieces, in order and without gaps.
 func TestPiecesCoverEveryRange(t *testing.T) {
-	l := newLayout([]codec.Term{{Size: 3}, {Size: 1}, {Size: 7}, {Size: 2}})
+	l := newLayoutAt([]codec.Term{{Size: 3}, {Size: 1}, {Size: 7}, {Size: 2}}, 0)
 	for off := range l.size() {
 		for n := int64(1); n <= l.size()+2; n++ {
 			at := off

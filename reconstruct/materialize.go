@@ -34,9 +34,6 @@ const (
 
 // OpenBacking returns the whole file on disk, if present, for the kernel. The file must be
 // closed after the kernel has released it.
-func (f *File) OpenBacking() (*disk.File, bool) { return f.r.OpenBacking(f.id) }
-
-// OpenBacking is that of the File, which need not be opened for it.
 func (r *Reader) OpenBacking(id codec.FileID) (*disk.File, bool) { return r.c.OpenFile(id.File) }
 
 // BackingWasCorrupt reports whether a file that OpenBacking has returned was found corrupt
