@@ -99,7 +99,7 @@ func (f *File) readProven(ctx context.Context, p []byte, off int64) error {
 // afterRead waits for the check of a file if readers got all of its chunks.
 func (f *File) afterRead(ctx context.Context) error {
 	for f.tracker.complete() {
-		if _, err := f.r.checking.Do(ctx, f, f.checkSeen); err != nil {
+		if _, err := f.r.checking.Do(ctx, f, f.checkRead); err != nil {
 			return err
 		}
 	}
@@ -265,7 +265,7 @@ func (f *File) Prove(ctx context.Context) error {
 	if f.isProven() {
 		return nil
 	}
-	err := f.proveOnce(ctx)
+	err := f.inRoom(ctx, f.prove)
 	if err == nil || !isWrong(err) {
 		return err
 	}
@@ -273,8 +273,8 @@ func (f *File) Prove(ctx context.Context) error {
 	return f.proveNext(ctx)
 }
 
-// proveOnce is prove with the limits of a proof.
-func (f *File) proveOnce(ctx context.Context) error {
+// inRoom calls do with the limits of a proof.
+func (f *File) inRoom(ctx context.Context, do func(context.Context, *progressWatch) error) error {
 	done, err := f.r.proofRoom(ctx, f.size)
 	if err != nil {
 		return err
@@ -282,7 +282,7 @@ func (f *File) proveOnce(ctx context.Context) error {
 	defer done()
 	ctx, w := watchProgress(ctx)
 	defer w.stop()
-	return w.timeout(f.prove(ctx, w))
+	return w.timeout(do(ctx, w))
 }
 
 // proveNext proves the file that replaces f after it was found wrong. It is gated.
@@ -312,7 +312,7 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 	if err := f.fetch(ctx, content, 0); err != nil {
 		return err
 	}
-	if err := f.checkContent(ctx, content); err != nil {
+	if err := f.checkContent(ctx, content, w); err != nil {
 		return err
 	}
 	if f.needsSum {
@@ -359,11 +359,10 @@ func (f *File) readAll(ctx context.Context, v *verifyReader, w *progressWatch) e
 }
 
 // checkContent checks the content of a small file that was just read.
-func (f *File) checkContent(ctx context.Context, content []byte) error {
+func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatch) error {
 	h, want := f.r.c.ContentHash(f.id)
 	if h == nil {
-		_, err := f.checkSeen(ctx)
-		return err
+		return f.proveSeen(ctx, w)
 	}
 	h.Write(content)
 	if got := h.Sum(nil); !bytes.Equal(got, want) {
@@ -372,20 +371,28 @@ func (f *File) checkContent(ctx context.Context, content []byte) error {
 	return f.proved(ctx)
 }
 
-// checkSeen checks a file, all chunks of which were read, without reading them again. If a hash is
-// forgotten, or the file has a hash of its content, it reads the file through the cache.
-func (f *File) checkSeen(ctx context.Context) (struct{}, error) {
-	ctx, w := watchProgress(ctx)
-	defer w.stop()
+// checkRead checks a file when its readers got all chunks. It waits for room only if it must read
+// the file.
+func (f *File) checkRead(ctx context.Context) (struct{}, error) {
 	err := f.proveKnown(ctx, f.r.c.Leaves, false)
 	if err != nil && !isWrong(err) && ctx.Err() == nil {
-		err = f.readAll(ctx, newVerifyReader(ctx, f, nil), w)
+		err = f.inRoom(ctx, f.proveSeen)
 	}
 	if err != nil && isWrong(err) {
 		err = f.named(err)
 		f.fail(err)
 	}
-	return struct{}{}, w.timeout(err)
+	return struct{}{}, err
+}
+
+// proveSeen proves a file, all chunks of which were read, without reading them again. If a hash is
+// forgotten, or the file has a hash of its content, it reads the file through the cache.
+func (f *File) proveSeen(ctx context.Context, w *progressWatch) error {
+	err := f.proveKnown(ctx, f.r.c.Leaves, false)
+	if err == nil || isWrong(err) || ctx.Err() != nil {
+		return err
+	}
+	return f.readAll(ctx, newVerifyReader(ctx, f, nil), w)
 }
 
 // errUnknownHash is the error of proveKnown if it cannot decide.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/disk"
@@ -23,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A planMount is a Reader over a Plan, with an optional disk cache that later mounts share.
@@ -376,6 +378,66 @@ func TestUnprovenContentHash(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Checks of files that were read completely take turns, if they read the files again.
+func TestUnprovenChecksAreLimited(t *testing.T) {
+	const files = maxLargeProofs + 2
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	sums := map[codec.Hash][]byte{}
+	var all []*origintest.File
+	for i := range files {
+		f := b.File(b.Xorb(pattern(files*largeChunks, 64<<10)[i*largeChunks:][:largeChunks]...).All())
+		sum := sha1.Sum(f.Bytes())
+		all, sums[f.Info.File] = append(all, f), sum[:]
+	}
+	s := b.Store()
+	synctest.Test(t, func(t *testing.T) {
+		m := mountPlan(t, s, "", Options{})
+		m.plan.Content = func(id codec.FileID) (hash.Hash, []byte) { return sha1.New(), sums[id.File] }
+		var isChecking atomic.Bool
+		var blocked atomic.Int64 // checks that wait for the first chunks
+		proceed := make(chan struct{})
+		m.plan.Before = func(ctx context.Context, _ codec.Hash, r codec.ChunkRange) error {
+			if !isChecking.Load() || r.Start != 0 {
+				return nil
+			}
+			blocked.Add(1)
+			defer blocked.Add(-1)
+			select {
+			case <-proceed:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		const last = (largeChunks - 2) << 16
+		var handles []*Handle
+		for _, f := range all {
+			h := m.handle(t, f.ID())
+			if _, err := scan(t.Context(), h, last); err != nil {
+				t.Fatal(err)
+			}
+			handles = append(handles, h)
+		}
+		isChecking.Store(true)
+		var readers sync.WaitGroup
+		for i, h := range handles {
+			readers.Go(func() {
+				if err := tryRead(t.Context(), h, all[i].Bytes(), last, 2<<16); err != nil {
+					t.Errorf("the last read of file %d: %v", i, err)
+				}
+			})
+		}
+		for left := int64(files); left > 0; left-- {
+			synctest.Wait()
+			if n := blocked.Load(); n != min(left, maxLargeProofs) {
+				t.Fatalf("%d checks at once with %d files left", n, left)
+			}
+			proceed <- struct{}{}
+		}
+		readers.Wait()
+	})
 }
 
 // A mount that ended between seen and proven leaves nothing proven. The next one proves the chunks

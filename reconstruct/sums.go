@@ -127,16 +127,11 @@ func (f *File) learnSum(ctx context.Context) error {
 	if f.hasSum() || f.sumBacking() {
 		return nil
 	}
-	done, err := f.r.proofRoom(ctx, f.size)
-	if err != nil {
-		return err
-	}
-	defer done()
-	ctx, w := watchProgress(ctx)
-	defer w.stop()
-	v := newVerifyReader(ctx, f, nil)
-	v.addSum()
-	return w.timeout(f.readAll(ctx, v, w))
+	return f.inRoom(ctx, func(ctx context.Context, w *progressWatch) error {
+		v := newVerifyReader(ctx, f, nil)
+		v.addSum()
+		return f.readAll(ctx, v, w)
+	})
 }
 
 // sumBacking makes the SHA-256 known of a file that is stored whole, and reports whether it is.
