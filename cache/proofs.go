@@ -33,7 +33,7 @@ func (c *Cache) Proves() bool { return c.seen == nil }
 func (c *Cache) Hold(id codec.FileID) (release func()) { return c.src.Hold(id) }
 
 // ContentHash returns the hash that proves a file without chunk hashes. See origin.Source.
-func (c *Cache) ContentHash(id codec.FileID) (h hash.Hash, want []byte) {
+func (c *Cache) ContentHash(id codec.FileID) (h hash.Hash, want []byte, err error) {
 	return c.src.ContentHash(id)
 }
 

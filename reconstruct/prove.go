@@ -360,7 +360,10 @@ func (f *File) readAll(ctx context.Context, v *verifyReader, w *progressWatch) e
 
 // checkContent checks the content of a small file that was just read.
 func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatch) error {
-	h, want := f.r.c.ContentHash(f.id)
+	h, want, err := f.r.c.ContentHash(f.id)
+	if err != nil {
+		return err
+	}
 	if h == nil {
 		return f.proveSeen(ctx, w)
 	}
@@ -420,7 +423,10 @@ func (r *Reader) proofRoom(ctx context.Context, size int64) (done func(), err er
 // proveKnown proves a file by the hashes of its chunks that known returns. It reads no chunk. The
 // xorbs of a file with a hash of its content have no other files, so proven chunks prove it, too.
 func (f *File) proveKnown(ctx context.Context, known func(x codec.Hash, r codec.ChunkRange) []merkle.Leaf, areProven bool) error {
-	content, _ := f.r.c.ContentHash(f.id)
+	content, _, err := f.r.c.ContentHash(f.id)
+	if err != nil {
+		return err
+	}
 	if content != nil && !areProven {
 		return errUnknownHash
 	}

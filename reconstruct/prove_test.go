@@ -358,7 +358,7 @@ func TestUnprovenContentHash(t *testing.T) {
 				dir := t.TempDir()
 				open := func() *planMount {
 					m := mountPlan(t, s, dir, Options{})
-					m.plan.Content = func(codec.FileID) (hash.Hash, []byte) { return sha1.New(), sum[:] }
+					m.plan.Content = func(codec.FileID) (hash.Hash, []byte, error) { return sha1.New(), sum[:], nil }
 					return m
 				}
 				m := open()
@@ -380,6 +380,42 @@ func TestUnprovenContentHash(t *testing.T) {
 	}
 }
 
+// A failed look-up of the hash of a content is an error of reads. The file is not wrong then, and
+// later reads of the same handle succeed.
+func TestUnprovenContentHashUnavailable(t *testing.T) {
+	for _, chunks := range []int{3, largeChunks} {
+		t.Run(fmt.Sprintf("%d chunks", chunks), func(t *testing.T) {
+			s, f := large(t, chunks)
+			sum := sha1.Sum(f.Bytes())
+			m := mountPlan(t, s, "", Options{})
+			var isMissing atomic.Bool
+			m.plan.Content = func(codec.FileID) (hash.Hash, []byte, error) {
+				if isMissing.Load() {
+					return nil, nil, origin.ErrUnavailable
+				}
+				return sha1.New(), sum[:], nil
+			}
+			m.OnCorrupt(func(codec.FileID) { t.Error("the file is reported as corrupt") })
+			isMissing.Store(true)
+			h := m.handle(t, f.ID())
+			if _, err := scan(t.Context(), h, f.Info.Size()); !errors.Is(err, origin.ErrUnavailable) || errors.Is(err, codec.ErrCorrupt) {
+				t.Errorf("a scan without the hash: %v", err)
+			}
+			if _, err := io.Copy(io.Discard, h.File().VerifyReader(t.Context(), nil)); !errors.Is(err, origin.ErrUnavailable) || errors.Is(err, codec.ErrCorrupt) {
+				t.Errorf("a VerifyReader without the hash: %v", err)
+			}
+			if m.suspects.has(f.ID()) {
+				t.Error("the file is suspect")
+			}
+			isMissing.Store(false)
+			got, err := scan(t.Context(), h, f.Info.Size())
+			if err != nil || !bytes.Equal(got, f.Bytes()) {
+				t.Errorf("a scan with the hash: %d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
 // Checks of files that were read completely take turns, if they read the files again.
 func TestUnprovenChecksAreLimited(t *testing.T) {
 	const files = maxLargeProofs + 2
@@ -394,7 +430,7 @@ func TestUnprovenChecksAreLimited(t *testing.T) {
 	s := b.Store()
 	synctest.Test(t, func(t *testing.T) {
 		m := mountPlan(t, s, "", Options{})
-		m.plan.Content = func(id codec.FileID) (hash.Hash, []byte) { return sha1.New(), sums[id.File] }
+		m.plan.Content = func(id codec.FileID) (hash.Hash, []byte, error) { return sha1.New(), sums[id.File], nil }
 		var isChecking atomic.Bool
 		var blocked atomic.Int64 // checks that wait for the first chunks
 		proceed := make(chan struct{})

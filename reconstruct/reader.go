@@ -197,8 +197,8 @@ func (f *File) track() {
 	}
 	f.tracker = newTracker(f.groups())
 	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id)
-	content, _ := f.r.c.ContentHash(f.id)
-	f.needsSum = f.gated && content == nil
+	content, _, err := f.r.c.ContentHash(f.id)
+	f.needsSum = f.gated && (content == nil || err != nil)
 }
 
 // ID returns the identity by which the file was opened.

@@ -140,6 +140,7 @@ type verifyReader struct {
 
 	content     hash.Hash            // of a file without chunk hashes; nil: another file
 	wantContent []byte               // to be compared with content
+	contentErr  error                // of the look-up of content
 	fresh       bool                 // see refetch
 	fetched     []origin.ChunkHashes // of all chunks so far, if fresh
 
@@ -158,7 +159,7 @@ func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader 
 		w.sum = sha256.New()
 	}
 	if f.tracker != nil {
-		w.content, w.wantContent = f.r.c.ContentHash(f.id)
+		w.content, w.wantContent, w.contentErr = f.r.c.ContentHash(f.id)
 	}
 	if f.needsSum {
 		w.addSum()
@@ -233,6 +234,9 @@ func (v *verifyReader) fill() {
 // next returns the next bytes of the file, valid until the following call. It first waits for the
 // hashes of the bytes of the call before, whose buffer the following call uses.
 func (v *verifyReader) next() ([]byte, error) {
+	if v.contentErr != nil {
+		return nil, v.contentErr
+	}
 	at, ok, err := v.following()
 	if err != nil {
 		return nil, err

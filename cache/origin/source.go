@@ -75,8 +75,8 @@ type Source interface {
 	// ContentHash returns a new hash over the content of file id, and the sum that proves the
 	// file. It is for files whose names are not made of chunk hashes. Blobs of git have a SHA-1
 	// with the header "blob N\0" written already, files of LFS a SHA-256. nil: the chunk hashes
-	// make id.File.
-	ContentHash(id codec.FileID) (h hash.Hash, want []byte)
+	// make id.File. An error is ErrUnavailable: the look-up failed, so nothing is known of the file.
+	ContentHash(id codec.FileID) (h hash.Hash, want []byte, err error)
 
 	// Hold retains the plan of an open file in memory until release is called, once.
 	Hold(id codec.FileID) (release func())

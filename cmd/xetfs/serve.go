@@ -293,7 +293,7 @@ func (o *serveOptions) site(s *stack.Source, signer *cas.Signer) *serve.Site {
 	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store())}
 	if !s.HasObjects() {
 		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
-			_, sum := s.Origin().ContentHash(id)
+			_, sum, _ := s.Origin().ContentHash(id) // a listing shows files without a sum, too
 			return sum
 		})
 		site.Plain = http.NotFoundHandler()

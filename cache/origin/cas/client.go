@@ -139,7 +139,7 @@ func (c *Client) Proves() bool { return false }
 func (c *Client) Local() bool { return false }
 
 // ContentHash implements Source: the chunk hashes make the name of a file.
-func (c *Client) ContentHash(codec.FileID) (hash.Hash, []byte) { return nil, nil }
+func (c *Client) ContentHash(codec.FileID) (hash.Hash, []byte, error) { return nil, nil, nil }
 
 // TryChunks implements Source.
 func (c *Client) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {

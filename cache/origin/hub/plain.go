@@ -223,19 +223,19 @@ func (p *Plain) Prove(chunks []origin.ChunkHashes) { p.table.Put(chunks) }
 func (p *Plain) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return p.table.Leaves(x, r) }
 
 // ContentHash implements origin.Source: the SHA-1 of git, or the SHA-256 of LFS.
-func (p *Plain) ContentHash(id codec.FileID) (h hash.Hash, want []byte) {
+func (p *Plain) ContentHash(id codec.FileID) (h hash.Hash, want []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), locateLimit)
 	defer cancel()
 	f, err := p.locate(ctx, id.File)
 	switch {
-	case err != nil:
-		return nil, nil
+	case err != nil: // also a corrupt index, which says nothing about the file
+		return nil, nil, fmt.Errorf("%w: %v", origin.ErrUnavailable, err)
 	case f.Git == nil:
-		return sha256.New(), f.SHA256[:]
+		return sha256.New(), f.SHA256[:], nil
 	}
 	h = sha1.New() //nolint:gosec // git's hash
 	fmt.Fprintf(h, "blob %d\x00", f.Size)
-	return h, f.Git[:]
+	return h, f.Git[:], nil
 }
 
 // Hold implements origin.Source. The location of a file is on the local disk.

@@ -166,14 +166,17 @@ func TestPlainContentHash(t *testing.T) {
 	lfs, git := random(1, 1000), []byte("text")
 	f := newPlainFixture(t, []hubtest.File{{Path: "lfs", Content: lfs, LFS: true}, {Path: "git", Content: git}})
 	for path, content := range map[string][]byte{"lfs": lfs, "git": git} {
-		h, want := f.ContentHash(f.ids[path])
+		h, want, err := f.ContentHash(f.ids[path])
+		if err != nil {
+			t.Fatal(err)
+		}
 		h.Write(content)
 		if !bytes.Equal(h.Sum(nil), want) {
 			t.Errorf("%s: another hash", path)
 		}
 	}
-	if h, want := f.ContentHash(codec.FileID{File: codec.PlainHash([32]byte{1}, 0)}); h != nil || want != nil {
-		t.Error("an unknown file has a content hash")
+	if h, _, err := f.ContentHash(codec.FileID{File: codec.PlainHash([32]byte{1}, 0)}); h != nil || !errors.Is(err, origin.ErrUnavailable) || errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("content hash of an unknown file: %v, %v", h, err)
 	}
 }
 
@@ -369,7 +372,7 @@ func TestSplit(t *testing.T) {
 	if got := s.Proven(x, codec.ChunkRange{End: 1}); !slices.Equal(got, []merkle.Leaf{leaf}) || len(xet.proven) != 1 || xet.proven[0].Xorb != (codec.Hash{9}) {
 		t.Errorf("proven: %v; in Xet %v", got, xet.proven)
 	}
-	if h, _ := s.ContentHash(file); h != nil || s.Proves() || s.Local() {
+	if h, _, err := s.ContentHash(file); h != nil || err != nil || s.Proves() || s.Local() {
 		t.Error("ContentHash, Proves or Local is wrong")
 	}
 }
@@ -386,6 +389,6 @@ func (f *fakeXet) FileInfos(_ context.Context, ids []codec.FileID, yield func(i 
 	}
 }
 
-func (f *fakeXet) ContentHash(codec.FileID) (hash.Hash, []byte) { return nil, nil }
+func (f *fakeXet) ContentHash(codec.FileID) (hash.Hash, []byte, error) { return nil, nil, nil }
 
 func (f *fakeXet) Prove(c []origin.ChunkHashes) { f.proven = append(f.proven, c...) }

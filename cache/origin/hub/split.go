@@ -122,7 +122,7 @@ func (s *split) Prove(chunks []origin.ChunkHashes) {
 func (s *split) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return s.of(x).Proven(x, r) }
 
 // ContentHash implements origin.Source.
-func (s *split) ContentHash(id codec.FileID) (h hash.Hash, want []byte) {
+func (s *split) ContentHash(id codec.FileID) (h hash.Hash, want []byte, err error) {
 	return s.of(id.File).ContentHash(id)
 }
 

@@ -136,7 +136,9 @@ func (o *objects) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf {
 }
 
 // ContentHash implements Source.
-func (o *objects) ContentHash(codec.FileID) (h hash.Hash, want []byte) { return nil, nil }
+func (o *objects) ContentHash(codec.FileID) (h hash.Hash, want []byte, err error) {
+	return nil, nil, nil
+}
 
 // Local implements Source.
 func (o *objects) Local() bool { return o.local }

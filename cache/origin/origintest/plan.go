@@ -23,7 +23,7 @@ type Plan struct {
 	Lengths bool
 
 	// Content returns the results of ContentHash. nil: it has none.
-	Content func(id codec.FileID) (h hash.Hash, want []byte)
+	Content func(id codec.FileID) (h hash.Hash, want []byte, err error)
 
 	// Before is called before each Chunks, unless it is nil. Its error replaces the run.
 	Before func(ctx context.Context, x codec.Hash, r codec.ChunkRange) error
@@ -205,9 +205,9 @@ func (p *Plan) Prove(chunks []origin.ChunkHashes) { p.table.Put(chunks) }
 func (p *Plan) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return p.table.Leaves(x, r) }
 
 // ContentHash implements origin.Source.
-func (p *Plan) ContentHash(id codec.FileID) (h hash.Hash, want []byte) {
+func (p *Plan) ContentHash(id codec.FileID) (h hash.Hash, want []byte, err error) {
 	if p.Content == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	return p.Content(id)
 }

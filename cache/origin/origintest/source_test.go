@@ -32,7 +32,7 @@ type broken struct {
 	tryChunks func(x codec.Hash, r codec.ChunkRange, buffer func(n int) []byte) (*xorb.Run, bool)
 	proves    func() bool
 	prove     func(chunks []origin.ChunkHashes)
-	content   func(id codec.FileID) (hash.Hash, []byte)
+	content   func(id codec.FileID) (hash.Hash, []byte, error)
 	hold      func(id codec.FileID) (release func())
 	annotate  func(ctx context.Context, x codec.Hash, run *xorb.Run) (*xorb.Run, error)
 	reject    func(x codec.Hash) int
@@ -84,7 +84,7 @@ func (b *broken) Proves() bool { return b.proves() }
 
 func (b *broken) Prove(chunks []origin.ChunkHashes) { b.prove(chunks) }
 
-func (b *broken) ContentHash(id codec.FileID) (hash.Hash, []byte) { return b.content(id) }
+func (b *broken) ContentHash(id codec.FileID) (hash.Hash, []byte, error) { return b.content(id) }
 
 func (b *broken) Hold(id codec.FileID) (release func()) { return b.hold(id) }
 
@@ -114,7 +114,9 @@ var violations = []struct {
 		}
 	}},
 	{"ContentHash proves the content", func(b *broken) {
-		b.content = func(codec.FileID) (hash.Hash, []byte) { return sha256.New(), make([]byte, sha256.Size) }
+		b.content = func(codec.FileID) (hash.Hash, []byte, error) {
+			return sha256.New(), make([]byte, sha256.Size), nil
+		}
 	}},
 	{"Hold returns a release", func(b *broken) {
 		b.hold = func(codec.FileID) (release func()) {
