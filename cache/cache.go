@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"sync/atomic"
 
@@ -16,10 +15,9 @@ import (
 
 // Options tune a Cache. The zero value has good defaults.
 type Options struct {
-	MemoryBytes int64        // unpacked chunks and index pages in memory; 0: 256 MiB
-	AheadBytes  int64        // packed chunks of all readaheads; 0: 128 MiB
-	NoVerify    bool         // do not compare chunks with their hashes, if the origin proves them
-	Logger      *slog.Logger // nil: nothing is logged
+	MemoryBytes int64 // unpacked chunks and index pages in memory; 0: 256 MiB
+	AheadBytes  int64 // packed chunks of all readaheads; 0: 128 MiB
+	NoVerify    bool  // do not compare chunks with their hashes, if the origin proves them
 
 	// Disk stores packed chunks, index pages and whole files; of a local origin, whole files
 	// only. The caller that opened it closes it, after the Cache. Its write-behind queue takes
@@ -140,7 +138,6 @@ func New(src origin.Source, o Options) (*Cache, error) {
 	c.fetches.init()
 	c.fetches.local = c.local
 	c.fetches.drops = c.drops
-	c.fetches.reportPartial = !c.local
 	if !c.local && o.Disk != nil {
 		c.packed = o.Disk
 		c.fetches.write = c.writeFetch

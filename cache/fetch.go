@@ -74,7 +74,7 @@ func (c *Cache) get(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error) {
 	f.replica = c.replicas.current(f.xorb)
 	o := origin.ReadOptions{Buffer: f.allocate}
-	if c.fetches.reportPartial {
+	if !c.local { // readers may get the first chunks before the others
 		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, run) }
 	}
 	run, copied, err := c.chunks(ctx, f.xorb, f.chunks, o)

@@ -18,13 +18,12 @@ import (
 // fetchTable has the fetches of packed chunks that are running, in use, or read ahead. A reader
 // that needs some of these chunks joins the fetch instead of sending another request.
 type fetchTable struct {
-	mu            sync.Mutex
-	byXorb        map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
-	local         bool                  // the origin is local; constant
-	reportPartial bool                  // readers may get the first chunks before the others; constant
-	write         func(*fetch) error    // stores chunks from the origin on disk; may be nil; constant
-	running       sync.WaitGroup        // goroutines of fetches and of drain
-	drops         *seen.Drops           // of the Cache; constant
+	mu      sync.Mutex
+	byXorb  map[codec.Hash]*fetch // the first of a list through fetch.next; guarded by mu
+	local   bool                  // the origin is local; constant
+	write   func(*fetch) error    // stores chunks from the origin on disk; may be nil; constant
+	running sync.WaitGroup        // goroutines of fetches and of drain
+	drops   *seen.Drops           // of the Cache; constant
 
 	writes writeBehind // guarded by mu
 
@@ -310,7 +309,7 @@ func (p part) partialResult(t *fetchTable) (run *xorb.Run, ready <-chan struct{}
 	if p.partial != nil && p.partial.Chunks.End >= p.sub.End {
 		return p.partial, nil
 	}
-	if ended, _ := p.ended(); p.partialReady == nil && t.reportPartial && !ended {
+	if ended, _ := p.ended(); p.partialReady == nil && !t.local && !ended {
 		p.partialReady = make(chan struct{})
 	}
 	return nil, p.partialReady

@@ -249,7 +249,7 @@ func (f *File) contradict(x codec.Hash, err error) {
 	}
 }
 
-// isWrong reports whether err shows that a file or its plan is wrong. A SumError shows that neither
+// isWrong reports whether err shows that a file or its plan is wrong. A sumError shows that neither
 // is, but the entry that leads to them.
 func isWrong(err error) bool {
 	return (errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)) && !isSumError(err)

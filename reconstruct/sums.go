@@ -152,23 +152,23 @@ func (f *File) sumBacking() bool {
 	return true
 }
 
-// A SumError reports that a file has another SHA-256 than its shard, index page or name says. It is
+// A sumError reports that a file has another SHA-256 than its shard, index page or name says. It is
 // codec.ErrCorrupt.
-type SumError struct{ err error }
+type sumError struct{ err error }
 
-func (e *SumError) Error() string { return e.err.Error() }
+func (e *sumError) Error() string { return e.err.Error() }
 
 // Unwrap returns the codec.CorruptError.
-func (e *SumError) Unwrap() error { return e.err }
+func (e *sumError) Unwrap() error { return e.err }
 
 func isSumError(err error) bool {
-	var sum *SumError
+	var sum *sumError
 	return errors.As(err, &sum)
 }
 
-// WrongSHA256 is the SumError of a file.
+// WrongSHA256 is the error of a file with another SHA-256 than want. It is codec.ErrCorrupt.
 func WrongSHA256(id codec.FileID, got, want [32]byte) error {
-	return &SumError{codec.Corrupt("file info block", id.Block, "SHA-256 of the file is %x, its shard or entry says %x", got, want)}
+	return &sumError{codec.Corrupt("file info block", id.Block, "SHA-256 of the file is %x, its shard or entry says %x", got, want)}
 }
 
 // claim returns the SHA-256 that the File Info block claims, or nil.

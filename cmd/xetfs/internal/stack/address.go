@@ -12,9 +12,9 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// CheckLocal refuses an address where only a folder is possible, and returns the text to type
+// checkLocal refuses an address where only a folder is possible, and returns the text to type
 // instead. As a path, an address would name a folder by mistake, which some commands create.
-func CheckLocal(folder string) error {
+func checkLocal(folder string) error {
 	if IsAddress(folder) {
 		return ArgumentError{fmt.Errorf("%s: is an address, and here a local folder is needed; type the path of the store on the machine that holds it", WithoutSecrets(folder))}
 	}

@@ -1,10 +1,6 @@
 package stack
 
-import (
-	"log/slog"
-
-	"github.com/xetfs/xetfs/cache"
-)
+import "github.com/xetfs/xetfs/cache"
 
 // A Budget is a number of bytes of memory in parts. No part is zero, which would mean a
 // default.
@@ -29,7 +25,7 @@ func DivideMemory(bytes int64) Budget {
 // whole returns the part for packed chunks of files that are read whole.
 func (b Budget) whole() int64 { return max(1, b.ahead/4) }
 
-// CacheOptions returns the Options of the cache for a budget.
-func (b Budget) CacheOptions(noVerify bool, log *slog.Logger) cache.Options {
-	return cache.Options{MemoryBytes: b.unpacked, AheadBytes: b.ahead, NoVerify: noVerify, Logger: log}
+// cacheOptions returns the Options of the cache for a budget.
+func (b Budget) cacheOptions(noVerify bool) cache.Options {
+	return cache.Options{MemoryBytes: b.unpacked, AheadBytes: b.ahead, NoVerify: noVerify}
 }

@@ -90,12 +90,12 @@ func CheckCatalog(ctx context.Context, folder string, s origin.Store) error {
 	return nil
 }
 
-// CheckStore returns an error for a STORE that is no folder.
-func CheckStore(folder string) error {
+// checkStore returns an error for a STORE that is no folder.
+func checkStore(folder string) error {
 	if folder == "" {
 		return ArgumentError{errors.New("an empty path is no folder")}
 	}
-	if err := CheckLocal(folder); err != nil {
+	if err := checkLocal(folder); err != nil {
 		return err
 	}
 	err := CheckFolder(folder)
@@ -109,7 +109,7 @@ func CheckStore(folder string) error {
 // OpenWriter opens the catalog in a STORE for changes. It creates none.
 func OpenWriter(ctx context.Context, folder string, remote Remote) (*CatalogWriter, error) {
 	if !isBucket(folder) {
-		if err := CheckStore(folder); err != nil {
+		if err := checkStore(folder); err != nil {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 
@@ -113,8 +112,7 @@ func (remoteCopy) Close() error { return nil }
 // OpenReader opens the layers above a store with the same objects. Close closes them.
 func (c *Copies) OpenReader(store origin.Store) (*reconstruct.Reader, error) {
 	b := DivideMemory(DefaultMemory)
-	log := slog.New(slog.DiscardHandler) // the caller reports every fault
-	chunks, err := cache.New(objects.New(store, objects.Options{InfoBytes: b.Infos}), b.CacheOptions(false, log))
+	chunks, err := cache.New(objects.New(store, objects.Options{InfoBytes: b.Infos}), b.cacheOptions(false))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (f *CacheFolder) OpenPresent(share bool, log *slog.Logger) (*DiskCache, err
 	f.Options = disk.Options{MaxBytes: math.MaxInt64 / 2, MinFree: -1, Share: share}
 	f.IfBusy = "first end it: xetfs umount, if it is a mount"
 	c, err := f.Open(log)
-	if err != nil && f.Named && IsRefused(err) {
+	if err != nil && f.Named && isRefused(err) {
 		return nil, ArgumentError{err}
 	}
 	return c, err
@@ -76,9 +76,9 @@ func (c *DiskCache) Close() error {
 	return err
 }
 
-// IsRefused reports whether an error means that the folder is unfit for a cache, rather than
+// isRefused reports whether an error means that the folder is unfit for a cache, rather than
 // its disk.
-func IsRefused(err error) bool {
+func isRefused(err error) bool {
 	return errors.Is(err, disk.ErrRefused) || errors.Is(err, disk.ErrNewer) || errors.Is(err, unix.ENOTDIR)
 }
 
@@ -106,7 +106,7 @@ func (f *CacheFolder) OpenOrWarn(log *slog.Logger, warn func(text string)) (*Dis
 	switch {
 	case err != nil && f.Named && errors.Is(err, iofs.ErrPermission):
 		return nil, err
-	case err != nil && f.Named && IsRefused(err):
+	case err != nil && f.Named && isRefused(err):
 		return nil, ArgumentError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
 	case err != nil && !f.Options.Share: // without it the command is useless
 		return nil, err

@@ -11,7 +11,7 @@
 //	OpenPackStore               a STORE for pack, with an index of its content
 //	OpenPublishStore            a STORE with its catalog for publish
 //	OpenDryStore                a STORE for a dry run
-//	CheckSource, CheckStore     the reason why a word names no SOURCE or STORE
+//	CheckSource                 the reason why a word names no SOURCE
 //	NamedCache, DefaultCache    the folder of a disk cache; CacheFolder.Open opens it
 //	WriteListing, RenewListing  the listing of a STORE after a change
 //	DivideMemory, Budget        the parts of --memory; LimitMemory limits the process

@@ -20,7 +20,7 @@ func CheckNewStore(store string) error {
 	if isBucket(store) {
 		return CheckSource(store)
 	}
-	if err := CheckLocal(store); err != nil {
+	if err := checkLocal(store); err != nil {
 		return err
 	}
 	info, err := os.Stat(store)

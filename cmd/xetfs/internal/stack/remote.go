@@ -237,7 +237,7 @@ func AbsSource(source string) (string, error) {
 	if IsAddress(source) {
 		return source, nil
 	}
-	if err := CheckLocal(source); err != nil {
+	if err := checkLocal(source); err != nil {
 		return "", err
 	}
 	return filepath.Abs(source)

@@ -36,7 +36,7 @@ func TestAddressWithoutSecrets(t *testing.T) {
 		if got := WithoutSecrets(tt.address); got != tt.want {
 			t.Errorf("withoutSecrets(%q) = %q, want %q", tt.address, got, tt.want)
 		}
-		for _, check := range []func(string) error{CheckSource, checkAddress, CheckLocal} {
+		for _, check := range []func(string) error{CheckSource, checkAddress, checkLocal} {
 			if err := check(tt.address); err != nil && strings.Contains(err.Error(), "sec") {
 				t.Errorf("%q: %v", tt.address, err)
 			}

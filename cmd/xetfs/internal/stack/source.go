@@ -202,7 +202,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 		objects = wrap.Log(objects, o.Log)
 	}
 	var err error
-	options := o.Budget.CacheOptions(o.NoVerify, o.Log)
+	options := o.Budget.cacheOptions(o.NoVerify)
 	if s.Disk != nil {
 		options.Disk = s.Disk.Store
 	}
@@ -322,7 +322,7 @@ func CheckSource(source string) error {
 
 // CheckFolder returns an error for a SOURCE that is no folder.
 func CheckFolder(folder string) error {
-	if err := CheckLocal(folder); err != nil {
+	if err := checkLocal(folder); err != nil {
 		return err
 	}
 	info, err := os.Stat(folder)

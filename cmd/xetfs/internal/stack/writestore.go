@@ -24,7 +24,7 @@ func OpenStore(store string, remote Remote) (WriteStore, error) {
 		}
 		return openBucket(store, remote)
 	case IsAddress(store):
-		return nil, CheckLocal(store)
+		return nil, checkLocal(store)
 	}
 	return dir.Open(store)
 }
@@ -34,7 +34,7 @@ func OpenKeys(store string, remote Remote) (ReadStore, error) {
 	if isBucket(store) {
 		return OpenRemote(store, remote)
 	}
-	if err := CheckStore(store); err != nil {
+	if err := checkStore(store); err != nil {
 		return nil, err
 	}
 	return dir.OpenReadOnly(store)
