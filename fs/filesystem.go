@@ -53,7 +53,7 @@ type filesystem struct {
 	predictors statPredictors
 	background sync.WaitGroup // readahead of listings, and notifications
 	mu         sync.Mutex
-	unmounted  bool         // no goroutine of dropPages may start; guarded by mu
+	unmounted  bool         // dropPages and dropLater may start no goroutine; guarded by mu
 	claimBytes atomic.Int64 // that claims hold
 	panics     atomic.Int64
 }

@@ -275,7 +275,7 @@ func (h *Handle) prefetchRange(s *stream, off, n int64) bool {
 	return true
 }
 
-// prefetchGroup is want for bytes of one group.
+// prefetchGroup is prefetchRange for bytes of one group.
 func (h *Handle) prefetchGroup(g *group, s *stream, off, n int64) bool {
 	var last codec.Term
 	first, end := g.layout.overlapping(off, n)

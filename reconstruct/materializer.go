@@ -76,7 +76,7 @@ func (m *materializer) opened(f *File) {
 	}
 }
 
-// readStarts is called when a read begins, and what it returns when it ends.
+// readStarts is called when a read begins, and readEnds when it ends.
 func (m *materializer) readStarts() {
 	if m.policy != MaterializeNever {
 		m.active.Add(1)

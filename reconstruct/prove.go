@@ -28,7 +28,7 @@ import (
 // smallFile is the size up to which files are gated, in bytes.
 const smallFile = 4 << 20
 
-// planLimit is the time to read terms that are not in memory, for fail.
+// planLimit is the time in which discard reads terms that are not in memory.
 const planLimit = 10 * time.Second
 
 // stallLimit is the time without a chunk after which a proof fails.
