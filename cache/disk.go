@@ -141,13 +141,6 @@ func (c *Cache) putOnDisk(f *fetch, r codec.ChunkRange) {
 	}
 }
 
-// skip counts chunks that are not stored.
-func (t *fetchTable) skip(r codec.ChunkRange) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.writes.skipped += int64(r.Len())
-}
-
 // verifiedFrom returns the first chunks of r, up to a corrupt one.
 func (c *Cache) verifiedFrom(f *fetch, r codec.ChunkRange) codec.ChunkRange {
 	buf := newBuffer(codec.MaxChunkSize)

@@ -87,7 +87,7 @@ func (c *Cache) putWaiting(ctx context.Context) putFunc {
 // request requests chunks that are not on disk. After an error it returns the first chunks that
 // arrived, or nil.
 func (d *download) request(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
-	run, _, err = d.c.chunks(ctx, d.xorb, r, origin.ReadOptions{
+	run, _, err = d.c.chunksWithCopies(ctx, d.xorb, r, origin.ReadOptions{
 		Buffer:    func(n int) []byte { return make([]byte, n) },
 		OnPartial: d.setPartial,
 	})

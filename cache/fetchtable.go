@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"math/bits"
@@ -27,8 +28,8 @@ type fetchTable struct {
 
 	writes writeBehind // guarded by mu
 
-	// diskWrites counts the fetches that ended because their chunks are on disk, and some
-	// others. If it changes after a look at the disk index, chunks may have been missed.
+	// diskWrites counts the fetches that ended because their chunks are on disk, or could not be
+	// stored. If it changes after a look at the disk index, chunks may have been missed.
 	diskWrites atomic.Int64
 }
 
@@ -61,6 +62,7 @@ type fetch struct {
 	reservation *reservation // of the readahead that started it, or nil; guarded by fetchTable.mu
 	read        chunkMarks   // the chunks that were read; changed with fetchTable.mu
 	noWrite     bool         // do not write it to disk, or not again; guarded by fetchTable.mu
+	queued      bool         // it waits for the disk, or was written; guarded by fetchTable.mu
 
 	verified  chunkMarks  // the chunks that were compared with their hashes
 	isAwaited atomic.Bool // a reader has joined it
@@ -138,6 +140,47 @@ func (t *fetchTable) findLocked(x codec.Hash, i uint32) (f *fetch, next uint32) 
 	return nil, max(next, i+1)
 }
 
+// copyQueued returns a copy of the first chunks of r if they wait for the disk and are
+// verified, or else nil. It shortens r to chunks with one source.
+func (t *fetchTable) copyQueued(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
+	f := t.useQueued(x, r)
+	if f == nil {
+		return nil
+	}
+	defer t.leave(f)
+	run := f.annotated.Slice(*r)
+	run, err := xorb.ParseRun(bytes.Clone(run.Packed), *r, run.Hashes)
+	if err != nil {
+		return nil // impossible: it was a run before
+	}
+	return run
+}
+
+// useQueued returns the fetch with these chunks and adds a user.
+func (t *fetchTable) useQueued(x codec.Hash, r *codec.ChunkRange) *fetch {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.queuedLocked(x, r.Start)
+	for i := r.Start + 1; i < r.End; i++ {
+		if t.queuedLocked(x, i) != f {
+			r.End = i
+		}
+	}
+	if f != nil {
+		f.users++
+	}
+	return f
+}
+
+// queuedLocked returns the fetch that waits for the disk and has a verified chunk, or nil.
+func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
+	f, _ := t.findLocked(x, chunk)
+	if f == nil || !f.queued || !f.verified.has(chunk-f.chunks.Start) {
+		return nil
+	}
+	return f
+}
+
 // release ends the use of a part, which was read if err is nil. The last user frees the memory.
 func (t *fetchTable) release(p part, err error) {
 	t.mu.Lock()
@@ -185,10 +228,14 @@ func (f *fetch) unreserveLocked() {
 // leaveLocked removes a user and reports whether it was the last.
 func (t *fetchTable) leaveLocked(f *fetch) bool {
 	f.users--
-	if f.users > 0 || t.enqueueFetchLocked(f) {
+	if f.users > 0 {
 		return false
 	}
-	if f.noWrite {
+	if t.enqueueFetchLocked(f) {
+		f.queued = true
+		return false
+	}
+	if f.queued {
 		t.diskWrites.Add(1)
 	}
 	t.forgetLocked(f)
@@ -213,6 +260,21 @@ func (t *fetchTable) forgetLocked(f *fetch) {
 	}
 	if t.byXorb[f.xorb] = head.next; head.next == nil {
 		delete(t.byXorb, f.xorb)
+	}
+}
+
+// drop makes later readers request chunks r of xorb x again, and keeps running fetches of them
+// from the disk.
+func (t *fetchTable) drop(x codec.Hash, r codec.ChunkRange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for f := t.byXorb[x]; f != nil; {
+		next := f.next
+		if f.chunks.Start < r.End && r.Start < f.chunks.End {
+			f.noWrite = true
+			t.forgetLocked(f)
+		}
+		f = next
 	}
 }
 
@@ -251,6 +313,14 @@ func (t *fetchTable) finish(f *fetch, run *xorb.Run, err error) {
 	default:
 		h.resize(size)
 	}
+}
+
+// await records that a reader waits for the fetch, and reports whether a readahead started it.
+func (f *fetch) await(c *Cache) bool {
+	f.isAwaited.Store(true)
+	c.fetches.mu.Lock()
+	defer c.fetches.mu.Unlock()
+	return f.reservation != nil
 }
 
 // ended reports whether the fetch has ended, and whether it has failed.
@@ -333,6 +403,13 @@ func (p part) result(t *fetchTable) (*xorb.Run, error) {
 		}
 	}
 	return p.run, p.err
+}
+
+// skip counts chunks that are not stored.
+func (t *fetchTable) skip(r codec.ChunkRange) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.writes.skipped += int64(r.Len())
 }
 
 // close cancels the fetches in the background, and waits for them.

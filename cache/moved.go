@@ -42,14 +42,14 @@ func newMovedChunks(maxBytes int64) *movedChunks {
 	return &movedChunks{Table: byhash.New(maxBytes), ready: make(chan struct{})}
 }
 
-// chunks returns chunks r of xorb x, as Source.Chunks. The chunks of copied are from disk.
-func (c *Cache) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (run *xorb.Run, copied []codec.ChunkRange, err error) {
+// chunksWithCopies returns chunks r of xorb x, as Source.Chunks. The chunks of copied are from disk.
+func (c *Cache) chunksWithCopies(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (run *xorb.Run, copied []codec.ChunkRange, err error) {
 	if found := c.copyMoved(ctx, x, r); len(found) > 0 {
 		fetched, err := c.requestOthers(ctx, x, r, found)
 		if err != nil {
 			return nil, nil, err
 		}
-		if run, copied = c.join(ctx, x, r, found, fetched); run != nil {
+		if run, copied = c.assemble(ctx, x, r, found, fetched); run != nil {
 			return run, copied, nil
 		}
 	}
@@ -83,9 +83,9 @@ func (c *Cache) requestOthers(ctx context.Context, x codec.Hash, r codec.ChunkRa
 	return runs, cmp.Or(errs...)
 }
 
-// join returns a run of the chunks r, from fetched or else from found; nil if they cannot be those
+// assemble returns a run of the chunks r, from fetched or else from found; nil if they cannot be those
 // of xorb x.
-func (c *Cache) join(ctx context.Context, x codec.Hash, r codec.ChunkRange, found, fetched []*xorb.Run) (run *xorb.Run, copied []codec.ChunkRange) {
+func (c *Cache) assemble(ctx context.Context, x codec.Hash, r codec.ChunkRange, found, fetched []*xorb.Run) (run *xorb.Run, copied []codec.ChunkRange) {
 	var parts []*xorb.Run
 	copyTo := func(end uint32) {
 		for _, run := range found {

@@ -94,34 +94,6 @@ func (c *Cache) drop(x codec.Hash, r codec.ChunkRange) {
 	}
 }
 
-// unpack is verify for a reader. With NoVerify it compares nothing.
-func (c *Cache) unpack(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
-	if c.noVerify {
-		return codec.Hash{}, run.UnpackUnchecked(chunk, dst)
-	}
-	return c.verify(x, run, chunk, dst)
-}
-
-// verify unpacks a chunk of a run of xorb x and compares it with its hash. It records the hash of
-// a chunk that is not proven. A chunk that had another hash before is codec.ErrCorrupt, and both
-// copies are dropped.
-func (c *Cache) verify(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
-	h, err := run.Unpack(chunk, dst)
-	if err != nil || c.seen == nil {
-		return h, err
-	}
-	leaf := merkle.Leaf{Hash: h, Size: uint64(len(dst))}
-	if run.Hash(chunk) != (codec.Hash{}) {
-		c.seen.Set(x, chunk, leaf)
-		return h, nil
-	}
-	if c.seen.Note(x, chunk, leaf) {
-		return h, nil
-	}
-	c.drop(x, codec.ChunkRange{Start: chunk, End: chunk + 1})
-	return h, &codec.ChunkError{Chunk: int(chunk), Err: codec.Corrupt("chunk", 0, "its hash is %s, it was another one before", h)}
-}
-
 // isValid reports whether a chunk from memory still has the hash in c.seen.
 func (c *Cache) isValid(ch *chunk) bool {
 	return c.seen == nil || c.seen.Get(ch.key.xorb, ch.key.index).Hash == ch.hash
@@ -171,21 +143,6 @@ func (c *Cache) put(drops int64, x codec.Hash, run *xorb.Run, store func() error
 		c.packed.Drop(x, r)
 	}
 	return err
-}
-
-// drop makes later readers request chunks r of xorb x again, and keeps running fetches of them
-// from the disk.
-func (t *fetchTable) drop(x codec.Hash, r codec.ChunkRange) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for f := t.byXorb[x]; f != nil; {
-		next := f.next
-		if f.chunks.Start < r.End && r.Start < f.chunks.End {
-			f.noWrite = true
-			t.forgetLocked(f)
-		}
-		f = next
-	}
 }
 
 // Refetch requests chunks from the origin, although some may be in memory or on disk, and compares

@@ -267,11 +267,3 @@ func (a *Readahead) Close() {
 		h.drop()
 	}
 }
-
-// await records that a reader waits for the fetch, and reports whether a readahead started it.
-func (f *fetch) await(c *Cache) bool {
-	f.isAwaited.Store(true)
-	c.fetches.mu.Lock()
-	defer c.fetches.mu.Unlock()
-	return f.reservation != nil
-}

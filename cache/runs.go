@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -178,47 +177,6 @@ func (c *Cache) firstAbsent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 		return first
 	}
 	return codec.ChunkRange{Start: r.End, End: r.End}
-}
-
-// copyQueued returns a copy of the first chunks of r if they wait for the disk and are
-// verified, or else nil. It shortens r to chunks with one source.
-func (t *fetchTable) copyQueued(x codec.Hash, r *codec.ChunkRange) *xorb.Run {
-	f := t.useQueued(x, r)
-	if f == nil {
-		return nil
-	}
-	defer t.leave(f)
-	run := f.annotated.Slice(*r)
-	run, err := xorb.ParseRun(bytes.Clone(run.Packed), *r, run.Hashes)
-	if err != nil {
-		return nil // impossible: it was a run before
-	}
-	return run
-}
-
-// useQueued returns the fetch with these chunks and adds a user.
-func (t *fetchTable) useQueued(x codec.Hash, r *codec.ChunkRange) *fetch {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f := t.queuedLocked(x, r.Start)
-	for i := r.Start + 1; i < r.End; i++ {
-		if t.queuedLocked(x, i) != f {
-			r.End = i
-		}
-	}
-	if f != nil {
-		f.users++
-	}
-	return f
-}
-
-// queuedLocked returns the fetch that waits for the disk and has a verified chunk, or nil.
-func (t *fetchTable) queuedLocked(x codec.Hash, chunk uint32) *fetch {
-	f, _ := t.findLocked(x, chunk)
-	if f == nil || !f.noWrite || !f.verified.has(chunk-f.chunks.Start) {
-		return nil
-	}
-	return f
 }
 
 // concat returns one run of consecutive runs.

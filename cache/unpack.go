@@ -7,6 +7,9 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // fillAll fills in all chunks, on all free cores, and returns the first error.
@@ -182,6 +185,34 @@ func (rd *readOp) unpackShared(i int) error {
 		rd.c.memory.add(ch)
 	}
 	return nil
+}
+
+// unpack is verify for a reader. With NoVerify it compares nothing.
+func (c *Cache) unpack(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
+	if c.noVerify {
+		return codec.Hash{}, run.UnpackUnchecked(chunk, dst)
+	}
+	return c.verify(x, run, chunk, dst)
+}
+
+// verify unpacks a chunk of a run of xorb x and compares it with its hash. It records the hash of
+// a chunk that is not proven. A chunk that had another hash before is codec.ErrCorrupt, and both
+// copies are dropped.
+func (c *Cache) verify(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
+	h, err := run.Unpack(chunk, dst)
+	if err != nil || c.seen == nil {
+		return h, err
+	}
+	leaf := merkle.Leaf{Hash: h, Size: uint64(len(dst))}
+	if run.Hash(chunk) != (codec.Hash{}) {
+		c.seen.Set(x, chunk, leaf)
+		return h, nil
+	}
+	if c.seen.Note(x, chunk, leaf) {
+		return h, nil
+	}
+	c.drop(x, codec.ChunkRange{Start: chunk, End: chunk + 1})
+	return h, &codec.ChunkError{Chunk: int(chunk), Err: codec.Corrupt("chunk", 0, "its hash is %s, it was another one before", h)}
 }
 
 // unpackGroup lets readers that need a part of the same chunk share one unpacking. It also
