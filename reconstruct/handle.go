@@ -35,8 +35,9 @@ const (
 	maxStreams = 32
 
 	// slack is how far from the expected offset a read may start and still continue a stream.
-	// The kernel reorders the reads of a stream, and readers skip data.
-	slack = 1 << 20
+	// The kernel reorders the reads of a stream, and readers skip data. A read that began a stream
+	// of its own would request chunks again. Streams of one loader may be 2 MiB apart.
+	slack = 3 << 19
 
 	// firstSlack is the slack of the second read of a stream. It is small, or random reads
 	// would continue the streams of other random reads.
@@ -57,7 +58,7 @@ const (
 	maxWiden = 2
 
 	// justRead is how many bytes that a stream has read last may not be visible in memory yet.
-	justRead = 512 << 10
+	justRead = 1 << 20
 )
 
 // A stream is a sequence of reads.
