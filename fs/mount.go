@@ -22,13 +22,6 @@ import (
 	"github.com/xetfs/xetfs/fs/sequence"
 )
 
-// The largest read that the kernel sends, in bytes. A read waits for its last byte, and the bytes
-// of a remote origin arrive slowly in many answers at once.
-const (
-	maxLocalRead  = 1 << 20
-	maxRemoteRead = 512 << 10
-)
-
 // NoVersionsDir as Options.VersionsDir hides old versions.
 const NoVersionsDir = "-"
 
@@ -60,6 +53,7 @@ type Options struct {
 	// of a directory in order. It takes a local store that proves its files, and Linux 6.15.
 	Push bool
 
+	MaxRead       int           // the largest read that the kernel sends, in bytes; 0: 1 MiB
 	MaxBackground int           // concurrent readahead requests of the kernel; 0: 64
 	ReadLimit     time.Duration // limit of one read; 0: 60 s
 
@@ -84,6 +78,7 @@ func (o Options) withDefaults() Options {
 	o.FSName = cmp.Or(o.FSName, fusemount.Subtype)
 	o.VersionsDir = cmp.Or(o.VersionsDir, ".versions")
 	o.MaxBackground = cmp.Or(o.MaxBackground, 64)
+	o.MaxRead = cmp.Or(o.MaxRead, 1<<20)
 	o.ReadLimit = cmp.Or(o.ReadLimit, time.Minute)
 	o.followPause = cmp.Or(o.followPause, followPause)
 	o.requestLimit = cmp.Or(o.requestLimit, requestLimit)
@@ -186,14 +181,6 @@ func newFilesystem(root *volume, e engine, o Options) *filesystem {
 	return f
 }
 
-// maxRead returns the largest read that the kernel sends.
-func (f *filesystem) maxRead() int {
-	if f.engine.isLocal() {
-		return maxLocalRead
-	}
-	return maxRemoteRead
-}
-
 // start mounts, serves, and raises the kernel's readahead if possible. It uses no path of the
 // mount; see RefusePoll. go-fuse has finished the handshake before, so all requests from now on
 // get a reply.
@@ -225,7 +212,7 @@ func (s *Server) start(dir string, o Options) error {
 
 // connect mounts at dir and agrees with the kernel on the protocol.
 func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
-	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, NoExec: o.NoExec, MaxRead: s.files.maxRead()})
+	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, NoExec: o.NoExec, MaxRead: o.MaxRead})
 	if err != nil {
 		return nil, err
 	}
@@ -252,8 +239,8 @@ func (s *Server) fuseOptions(o Options) *fuse.MountOptions {
 	}
 	return &fuse.MountOptions{
 		MaxBackground:            o.MaxBackground,
-		MaxWrite:                 s.files.maxRead(),
-		MaxReadAhead:             s.files.maxRead(),
+		MaxWrite:                 o.MaxRead,
+		MaxReadAhead:             o.MaxRead,
 		Name:                     fusemount.Subtype,
 		Debug:                    o.Debug,
 		Logger:                   slog.NewLogLogger(o.Logger.Handler(), level),

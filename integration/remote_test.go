@@ -174,19 +174,24 @@ func TestRemoteFaults(t *testing.T) {
 	}
 }
 
-// The kernel sends smaller reads to a mount of a remote store than to one of a folder.
+// The kernel sends smaller reads to a mount of a remote store that has little memory.
 func TestRemoteMaxRead(t *testing.T) {
 	t.Parallel()
 	source, _ := bigStore(t, 1000)
-	for address, want := range map[string]string{source: "max_read=1048576", harness.ServeRemote(t, source).URL: "max_read=524288"} {
-		m := harness.MountSource(t, address)
+	server := harness.ServeRemote(t, source)
+	for _, tt := range []struct{ address, memory, want string }{
+		{source, "16MiB", "max_read=1048576"},
+		{server.URL, "128MiB", "max_read=1048576"},
+		{server.URL, "64MiB", "max_read=524288"},
+	} {
+		m := harness.MountSource(t, tt.address, "--memory="+tt.memory)
 		table, err := os.ReadFile("/proc/self/mounts")
 		if err != nil {
 			t.Fatal(err)
 		}
 		line := regexp.MustCompile(`(?m)^\S+ ` + regexp.QuoteMeta(m.Dir) + ` .*$`).FindString(string(table))
-		if !strings.Contains(line, want) {
-			t.Errorf("%s: %q, want %s", address, line, want)
+		if !strings.Contains(line, tt.want) {
+			t.Errorf("%s, --memory=%s: %q, want %s", tt.address, tt.memory, line, tt.want)
 		}
 	}
 }

@@ -176,6 +176,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 			DirHandles: o.open.value == openHandles,
 			Stateless:  o.open.value.isStateless(src.Cache.Local() && !src.Cache.HasDisk()),
 			Push:       o.push.value,
+			MaxRead:    src.MaxRead,
 			Debug:      o.debugFuse,
 			NoExec:     o.noExec,
 			Stats:      o.collector(src, mountpoint),

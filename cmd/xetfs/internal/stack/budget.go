@@ -22,6 +22,16 @@ func DivideMemory(bytes int64) Budget {
 	return b
 }
 
+// maxRead returns the largest read that the kernel should send, in bytes. Large reads are fewer. Each
+// one of a remote SOURCE holds its buffer longer, so a small memory gets small ones. The Hub gets
+// small ones, too: text over 100 MB/s had 310 MB/s with 512 KiB, and 263 with 1 MiB.
+func maxRead(local, proves bool, b Budget) int {
+	if local || proves && b.ahead >= streamAhead {
+		return 1 << 20
+	}
+	return 512 << 10
+}
+
 // whole returns the part for packed chunks of files that are read whole.
 func (b Budget) whole() int64 { return max(1, b.ahead/4) }
 

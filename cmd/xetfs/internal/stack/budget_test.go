@@ -26,3 +26,22 @@ func TestDivide(t *testing.T) {
 		}
 	}
 }
+
+// Only a remote source with much memory and proofs has large reads, besides a local one.
+func TestMaxRead(t *testing.T) {
+	large, small := DivideMemory(DefaultMemory), DivideMemory(leastMemory)
+	for _, tt := range []struct {
+		local, proves bool
+		budget        Budget
+		want          int
+	}{
+		{true, true, small, 1 << 20},
+		{false, true, large, 1 << 20},
+		{false, true, small, 512 << 10},
+		{false, false, large, 512 << 10},
+	} {
+		if got := maxRead(tt.local, tt.proves, tt.budget); got != tt.want {
+			t.Errorf("local %v, proves %v, readahead %d: %d bytes, want %d", tt.local, tt.proves, tt.budget.ahead, got, tt.want)
+		}
+	}
+}

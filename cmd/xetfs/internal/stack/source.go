@@ -56,6 +56,7 @@ type Source struct {
 	Requests wrap.Counts     // of the origin, if Options.Count is set
 	Counters *fetch.Counters // of the requests to a remote SOURCE; nil: SOURCE is local
 	Warnings []string        // about the disk cache, for the user
+	MaxRead  int             // the largest read that the kernel should send, in bytes
 }
 
 // A ReadStore is an open store for reading.
@@ -217,6 +218,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 		read.OnContradiction = func(codec.FileID) { s.hub.Doubt() }
 	}
 	s.Reader = reconstruct.New(s.Cache, read)
+	s.MaxRead = maxRead(s.Cache.Local(), s.Reader.Proves(), o.Budget)
 	if o.Bare {
 		s.Bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.Log})
 		s.Catalog = s.Bare
