@@ -248,3 +248,11 @@ func (c *Cache) Flush(ctx context.Context) {
 		_ = c.packed.Flush(ctx) // it is a cache
 	}
 }
+
+// MarkRedundant marks chunks as redundant, because a whole file on disk has them, too. They are
+// evicted first.
+func (c *Cache) MarkRedundant(terms []codec.Term) {
+	if c.packed != nil {
+		c.fetches.enqueueFunc(func() { c.packed.MarkRedundant(terms) })
+	}
+}

@@ -228,11 +228,7 @@ func (f *fetch) unreserveLocked() {
 // leaveLocked removes a user and reports whether it was the last.
 func (t *fetchTable) leaveLocked(f *fetch) bool {
 	f.users--
-	if f.users > 0 {
-		return false
-	}
-	if t.enqueueFetchLocked(f) {
-		f.queued = true
+	if f.users > 0 || t.enqueueFetchLocked(f) {
 		return false
 	}
 	if f.queued {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -67,7 +66,7 @@ func (t *fetchTable) enqueueFetchLocked(f *fetch) bool {
 		w.skipped += int64(f.chunks.Len())
 		return false
 	}
-	f.users, f.noWrite = 1, true
+	f.users, f.noWrite, f.queued = 1, true, true
 	return true
 }
 
@@ -150,13 +149,5 @@ func (t *fetchTable) leave(f *fetch) {
 	t.mu.Unlock()
 	if last {
 		f.end()
-	}
-}
-
-// MarkRedundant marks chunks as redundant, because a whole file on disk has them, too. They are
-// evicted first.
-func (c *Cache) MarkRedundant(terms []codec.Term) {
-	if c.packed != nil {
-		c.fetches.enqueueFunc(func() { c.packed.MarkRedundant(terms) })
 	}
 }

@@ -365,7 +365,10 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 		return err
 	}
 	if h == nil {
-		return f.proveSeen(ctx, w)
+		if err := f.proveKnown(ctx, f.r.c.Leaves, false); err == nil || isWrong(err) || ctx.Err() != nil {
+			return err
+		}
+		return f.readSeen(ctx, w)
 	}
 	h.Write(content)
 	if got := h.Sum(nil); !bytes.Equal(got, want) {
@@ -379,7 +382,7 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 func (f *File) checkRead(ctx context.Context) (struct{}, error) {
 	err := f.proveKnown(ctx, f.r.c.Leaves, false)
 	if err != nil && !isWrong(err) && ctx.Err() == nil {
-		err = f.inRoom(ctx, f.proveSeen)
+		err = f.inRoom(ctx, f.readSeen)
 	}
 	if err != nil && isWrong(err) {
 		err = f.named(err)
@@ -388,13 +391,9 @@ func (f *File) checkRead(ctx context.Context) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// proveSeen proves a file, all chunks of which were read, without reading them again. If a hash is
-// forgotten, or the file has a hash of its content, it reads the file through the cache.
-func (f *File) proveSeen(ctx context.Context, w *progressWatch) error {
-	err := f.proveKnown(ctx, f.r.c.Leaves, false)
-	if err == nil || isWrong(err) || ctx.Err() != nil {
-		return err
-	}
+// readSeen proves a file by reading it through the cache. Readers got all of its chunks before, but a
+// hash is forgotten, or the file has a hash of its content.
+func (f *File) readSeen(ctx context.Context, w *progressWatch) error {
 	return f.readAll(ctx, newVerifyReader(ctx, f, nil), w)
 }
 

@@ -127,12 +127,11 @@ func (f *File) learnSum(ctx context.Context) error {
 	if f.hasSum() || f.sumBacking() {
 		return nil
 	}
+	if content, _, err := f.r.c.ContentHash(f.id); content != nil || err != nil {
+		return err // content has proven the file
+	}
 	return f.inRoom(ctx, func(ctx context.Context, w *progressWatch) error {
 		v := newVerifyReader(ctx, f, nil)
-		if v.content != nil {
-			v.batches.close()
-			return nil // that hash has proven the file
-		}
 		v.addSum()
 		return f.readAll(ctx, v, w)
 	})

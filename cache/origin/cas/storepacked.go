@@ -72,7 +72,7 @@ type piece struct {
 func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s FetchRange) (p piece) {
 	defer flight.Guard(&p.err)
 	p.buf = c.buffer()
-	p.run, p.err = c.read(ctx, x, s, &p.buf)
+	p.err = c.read(ctx, x, s, &p)
 	return p
 }
 
@@ -127,18 +127,17 @@ func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to in
 	return spanOf(at, codec.ChunkRange{Start: first, End: end})
 }
 
-// read returns proven packed chunks. It reads another replica, or a remote one again, if they
-// are damaged. Then it sets *buf to nil.
-func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, buf **[]byte) (*xorb.Run, error) {
+// read reads proven packed chunks into p. It reads another replica, or a remote one again, if they
+// are damaged.
+func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, p *piece) (err error) {
 	for try := 0; ; try++ {
-		run, err := c.readOnce(ctx, x, s, *buf)
-		if err == nil || !errors.Is(err, codec.ErrCorrupt) {
-			return run, err
+		if p.run, err = c.readOnce(ctx, x, s, p.buf); err == nil || !errors.Is(err, codec.ErrCorrupt) {
+			return err
 		}
 		if others := c.src.Reject(x); try > 0 && (others == 0 || try > others) || others == 0 && c.src.Local() {
-			return nil, fmt.Errorf("xorb %s: %w", x, err)
+			return fmt.Errorf("xorb %s: %w", x, err)
 		}
-		ctx, *buf = origin.NoCache(ctx), nil // the source may still write to buf
+		ctx, p.buf = origin.NoCache(ctx), nil // the source may still write to it
 	}
 }
 
