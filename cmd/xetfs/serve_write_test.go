@@ -252,8 +252,8 @@ func TestServeWritableFlags(t *testing.T) {
 		{[]string{"--writable", "--public", store}, "--token-file"},
 		{[]string{"--writable", "--plain", store}, "--plain"},
 		{[]string{"--writable", "--bare", store}, "--bare"},
-		{[]string{"--writable", "hf://org/model"}, "local folder is needed"},
-		{[]string{"--writable", "http://localhost:1/"}, "local folder is needed"},
+		{[]string{"--writable", "hf://org/model"}, "local folder or a bucket is needed"},
+		{[]string{"--writable", "http://localhost:1/"}, "local folder or a bucket is needed"},
 		{[]string{"--quota", "1GB", store}, "--writable"},
 	} {
 		var errs bytes.Buffer

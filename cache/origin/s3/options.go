@@ -110,7 +110,11 @@ type endpoint struct {
 // endpoint returns the server that the environment names, or AWS.
 func (o Options) endpoint(bucket string) (endpoint, error) {
 	region := cmp.Or(o.Getenv("AWS_REGION"), o.Getenv("AWS_DEFAULT_REGION"), defaultRegion)
-	address := cmp.Or(o.Getenv("AWS_ENDPOINT_URL_S3"), o.Getenv("AWS_ENDPOINT_URL"))
+	variable := "AWS_ENDPOINT_URL_S3"
+	if o.Getenv(variable) == "" {
+		variable = "AWS_ENDPOINT_URL"
+	}
+	address := o.Getenv(variable)
 	e := endpoint{region: region}
 	if address == "" {
 		// A certificate for *.host covers no bucket with a dot.
@@ -126,7 +130,7 @@ func (o Options) endpoint(bucket string) (endpoint, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return e, errors.New("AWS_ENDPOINT_URL is not an address such as https://host:9000")
+		return e, fmt.Errorf("%s is not an address such as https://host:9000", variable)
 	}
 	e.base = url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}
 	return e, nil

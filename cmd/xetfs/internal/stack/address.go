@@ -15,8 +15,11 @@ import (
 // checkLocal refuses an address where only a folder is possible, and returns the text to type
 // instead. As a path, an address would name a folder by mistake, which some commands create.
 func checkLocal(folder string) error {
-	if IsAddress(folder) {
-		return ArgumentError{fmt.Errorf("%s: is an address, and here a local folder is needed; type the path of the store on the machine that holds it", WithoutSecrets(folder))}
+	switch {
+	case isBucket(folder):
+		return ArgumentError{fmt.Errorf("%s: is a bucket, and here a local folder is needed; type its path", WithoutSecrets(folder))}
+	case IsAddress(folder):
+		return ArgumentError{fmt.Errorf("%s: is an address, and here a local folder or a bucket is needed; type its path, or s3://BUCKET", WithoutSecrets(folder))}
 	}
 	if isHostPort(folder) {
 		if _, err := os.Lstat(folder); errors.Is(err, iofs.ErrNotExist) {
