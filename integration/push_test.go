@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/fs/fusemount"
 	"github.com/xetfs/xetfs/integration/internal/harness"
 )
 
@@ -106,7 +108,7 @@ func TestPushKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Duration(4+i%10) * 30 * time.Millisecond) // the guard has started
+		time.Sleep(time.Duration(4+i%10) * 30 * time.Millisecond)
 		m.Signal(syscall.SIGKILL)
 		if _, ok := m.Wait(time.Minute); !ok {
 			t.Fatal("the killed mount does not end")
@@ -114,5 +116,40 @@ func TestPushKilled(t *testing.T) {
 		for _, r := range readers {
 			r.Wait() //nolint:errcheck // it ends, with any status
 		}
+	}
+}
+
+// The guard of a mount runs its program before the mount is ready. Until then it has the connection
+// open, and xetfs umount would take it for a server.
+func TestGuardBeforeReady(t *testing.T) {
+	harness.NeedFuse(t)
+	t.Parallel()
+	c := newSmallFileTree(t, 2)
+	m := harness.MountSource(t, c.stores["catalog"])
+	var stat unix.Stat_t
+	if err := unix.Stat(m.Path(), &stat); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := fusemount.OpenAbort(stat.Dev)
+	if err != nil {
+		t.Skipf("without this file there is no guard: %v", err)
+	}
+	unix.Close(fd)
+	guards := 0
+	// Kernels without CONFIG_PROC_CHILDREN have no such files.
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", m.Pid()))
+	if len(threads) == 0 {
+		t.Skip("this kernel does not list children")
+	}
+	for _, thread := range threads {
+		children, _ := os.ReadFile(thread)
+		for child := range strings.FieldsSeq(string(children)) {
+			if name, _ := os.ReadFile("/proc/" + child + "/cmdline"); strings.HasPrefix(string(name), "xetfs-guard\x00") {
+				guards++
+			}
+		}
+	}
+	if guards != 1 {
+		t.Errorf("a ready mount has %d guards, want 1", guards)
 	}
 }

@@ -51,6 +51,7 @@ type Daemon struct {
 
 	mounted     atomic.Bool
 	stopServing func() // nil: nothing to stop
+	stopGuard   func()
 }
 
 // An Error means that a mount could not be made or did not end cleanly.
@@ -91,7 +92,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
-	defer d.guardPushes(server)()
+	defer d.stopGuard()
 	defer interrupterOf(ctx).release() // a hung SOURCE may delay Close
 	defer d.Notifier.notify(sd.SdNotifyStopping, status("closing"))
 	if d.stopServing != nil {
@@ -143,6 +144,8 @@ func (d *Daemon) start(ctx context.Context, signals chan<- os.Signal) (*stack.So
 		src.Close()
 		return nil, nil, &Error{err}
 	}
+	// Until a new process runs its program, it has the connection open, as a server has.
+	d.stopGuard = d.guardPushes(server)
 	fresh := d.warnings(ctx, src, options)
 	for _, w := range fresh {
 		d.Log.Warn(w)
