@@ -282,6 +282,7 @@ func TestBudget(t *testing.T) {
 				})
 			}
 			streams.Wait()
+			c.fetches.running.Wait() // canceled ones have no stream
 			if used := c.budget.inUse(); used != 0 || len(c.budget.streams) != 0 {
 				t.Errorf("%d bytes and %d streams are left", used, len(c.budget.streams))
 			}
