@@ -75,8 +75,8 @@ func (m *mount) requested() (requests, chunks int64) {
 	return m.src.requests.Swap(0), m.src.chunks.Swap(0)
 }
 
-// wantAsked fails unless this number of requests and chunks was sent since the last call.
-func (m *mount) wantAsked(t testing.TB, what string, requests, chunks int64) {
+// wantRequested fails unless this number of requests and chunks was sent since the last call.
+func (m *mount) wantRequested(t testing.TB, what string, requests, chunks int64) {
 	t.Helper()
 	if r, c := m.requested(); r != requests || c != chunks {
 		t.Errorf("%s: %d requests for %d chunks, want %d for %d", what, r, c, requests, chunks)
@@ -223,14 +223,14 @@ func TestEachChunkOnce(t *testing.T) {
 				tt.read(t, m)
 			}
 			if _, got := m.requested(); got != n {
-				t.Errorf("%d chunks were asked for, want each of %d once", got, n)
+				t.Errorf("%d chunks were requested, want each of %d once", got, n)
 			}
 			m.settle(t)
 			if got := m.wantGood(t, x); got != n {
 				t.Errorf("%d chunks are on disk, want %d", got, n)
 			}
 			tt.read(t, m)
-			m.wantAsked(t, "when all is on disk", 0, 0)
+			m.wantRequested(t, "when all is on disk", 0, 0)
 			if left := len(m.fetches.byXorb); left != 0 || m.fetches.writes.bytes != 0 {
 				t.Errorf("%d fetches and %d bytes are left", left, m.fetches.writes.bytes)
 			}
@@ -258,7 +258,7 @@ func TestComesToTheDiskMeanwhile(t *testing.T) {
 	}
 	m.requested()
 	x.read(t, m.Cache, chunks(2, 5), 0, 3000)
-	m.wantAsked(t, "afterwards", 1, 2)
+	m.wantRequested(t, "afterwards", 1, 2)
 }
 
 // unpack reads chunks with Run, as verification does.
@@ -302,14 +302,14 @@ func TestPartsOnDisk(t *testing.T) {
 		n := len(x.Unpacked(tt.read))
 		for how, read := range map[string]func(m *mount){
 			"Read": func(m *mount) { x.read(t, m.Cache, tt.read, 0, n) },
-			"Want": func(m *mount) {
+			"Prefetch": func(m *mount) {
 				a := m.NewReadahead()
 				defer a.Close()
 				a.Prefetch(x.Hash(), tt.read, 0)
 				m.fetches.running.Wait()
-				m.wantAsked(t, tt.name+" ahead", tt.requests, tt.chunks)
+				m.wantRequested(t, tt.name+" ahead", tt.requests, tt.chunks)
 				x.read(t, m.Cache, tt.read, 0, n)
-				m.wantAsked(t, tt.name+" behind", 0, 0)
+				m.wantRequested(t, tt.name+" behind", 0, 0)
 				m.src.requests.Add(tt.requests)
 				m.src.chunks.Add(tt.chunks)
 			},
@@ -327,7 +327,7 @@ func TestPartsOnDisk(t *testing.T) {
 				m.settle(t)
 				m.requested()
 				read(m)
-				m.wantAsked(t, "asked", tt.requests, tt.chunks)
+				m.wantRequested(t, "read", tt.requests, tt.chunks)
 				m.settle(t)
 				m.wantGood(t, x)
 			})
@@ -370,7 +370,7 @@ func TestPrefetchOnDisk(t *testing.T) {
 	if got := m.Stats(); got.AheadBytes != 0 {
 		t.Errorf("%d bytes are held", got.AheadBytes)
 	}
-	m.wantAsked(t, "all on disk", 0, 0)
+	m.wantRequested(t, "all on disk", 0, 0)
 }
 
 // dropPages drops the segments of a disk cache from memory.
@@ -489,7 +489,7 @@ func TestUnknownHashesAreKept(t *testing.T) {
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
 	m.settle(t)
 	x.read(t, m.Cache, chunks(0, 3), 0, 2500)
-	m.wantAsked(t, "asked", 1, 3)
+	m.wantRequested(t, "read", 1, 3)
 	if n := m.wantGood(t, x); n != 3 {
 		t.Errorf("%d chunks are kept", n)
 	}
@@ -507,7 +507,7 @@ func TestSharedDisk(t *testing.T) {
 	for range 2 {
 		x.read(t, m.Cache, chunks(0, 20), 0, 20_000)
 	}
-	m.wantAsked(t, "asked", 2, 20)
+	m.wantRequested(t, "read", 2, 20)
 }
 
 // The write-behind queue is bounded. Further chunks are not stored, and their memory is freed.
@@ -541,7 +541,7 @@ func TestPagesOnDisk(t *testing.T) {
 			}
 		}
 		if n := s.reads.Swap(0); n != reads {
-			t.Errorf("%s: %d pages were asked for, want %d", what, n, reads)
+			t.Errorf("%s: %d pages were requested, want %d", what, n, reads)
 		}
 		if st := m.Stats(); st.PageMisses != reads || st.PageDiskHits != int64(len(s.pages))-reads {
 			t.Errorf("%s: stats = %+v", what, st)

@@ -131,7 +131,7 @@ func TestD10_SwappedThroughCache(t *testing.T) {
 			if n := m.wantGood(t, xorbs...); n != 4 {
 				t.Errorf("%d chunks are on disk", n)
 			}
-			m.wantAsked(t, "swapped", 2, 4)
+			m.wantRequested(t, "swapped", 2, 4)
 		})
 	}
 }

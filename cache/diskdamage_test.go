@@ -148,7 +148,7 @@ func TestOtherRunOnDisk(t *testing.T) {
 		x.read(t, m.Cache, chunks(0, 8), 0, 8000)
 		m.settle(t)
 	}
-	m.wantAsked(t, "asked", 1, 8)
+	m.wantRequested(t, "read", 1, 8)
 }
 
 // A flippingStore changes a bit of some answers that are long enough to hold chunks.

@@ -104,7 +104,7 @@ func TestBringAsItComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.wantMissing(t, x)
-	m.wantAsked(t, "all", 1, 20)
+	m.wantRequested(t, "all", 1, 20)
 }
 
 // storeOf keeps chunks that are packed in one way.
@@ -148,7 +148,7 @@ func TestBringWaits(t *testing.T) {
 	}
 	bringers.Wait()
 	m.wantMissing(t, x)
-	m.wantAsked(t, "all", 20, 200)
+	m.wantRequested(t, "all", 20, 200)
 	alone := open(t, x.src, Options{})
 	if err := alone.Download(t.Context(), x.Hash(), chunks(0, 1)); !errors.Is(err, disk.ErrClosed) {
 		t.Errorf("without a disk Bring = %v, want %v", err, disk.ErrClosed)
@@ -195,7 +195,7 @@ func TestBringOutrunsTheDisk(t *testing.T) {
 				goOn()
 				m.settle(t)
 				m.wantMissing(t, x)
-				m.wantAsked(t, "all", bringers, bringers*each)
+				m.wantRequested(t, "all", bringers, bringers*each)
 				if lost := m.Stats().NotKept; lost != 0 {
 					t.Errorf("%d chunks are lost", lost)
 				}

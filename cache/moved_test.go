@@ -132,7 +132,7 @@ func TestMoved(t *testing.T) {
 				s.sweep(t)
 				get(t, s, m)
 				m.settle(t)
-				m.wantAsked(t, "moved chunks", 0, 0)
+				m.wantRequested(t, "moved chunks", 0, 0)
 				st := m.Stats()
 				if st.Misses > 120 || st.FromOrigin > 120*movedChunk {
 					t.Errorf("copies count as requests: %+v", st)
@@ -143,7 +143,7 @@ func TestMoved(t *testing.T) {
 				m.close(t)
 				m = s.mount(t, dir, disk.Options{})
 				s.readNew(t, m, 0, 60)
-				m.wantAsked(t, "moved chunks of an earlier mount", 0, 0)
+				m.wantRequested(t, "moved chunks of an earlier mount", 0, 0)
 			})
 		}
 	}
@@ -172,10 +172,10 @@ func TestMoved_Holes(t *testing.T) {
 				m.disk.Drop(s.old[1].Hash(), r)
 			}
 			s.readNew(t, m, 0, 60)
-			m.wantAsked(t, "lost chunks", tt.requests, tt.chunks)
+			m.wantRequested(t, "lost chunks", tt.requests, tt.chunks)
 			m.settle(t)
 			s.readNew(t, m, 0, 60)
-			m.wantAsked(t, "a second read", 0, 0)
+			m.wantRequested(t, "a second read", 0, 0)
 		})
 	}
 }
@@ -281,7 +281,7 @@ func TestMoved_LostXorb(t *testing.T) {
 	m.close(t)
 	m = s.mount(t, dir, disk.Options{})
 	s.readNew(t, m, 0, 60)
-	m.wantAsked(t, "chunks of lost xorbs", 0, 0)
+	m.wantRequested(t, "chunks of lost xorbs", 0, 0)
 }
 
 // A process that shares the disk of another one copies, too. It stores nothing.
@@ -295,7 +295,7 @@ func TestMoved_Shared(t *testing.T) {
 	for range 2 {
 		s.readNew(t, m, 0, 60)
 		m.settle(t)
-		m.wantAsked(t, "moved chunks", 0, 0)
+		m.wantRequested(t, "moved chunks", 0, 0)
 	}
 	if !m.disk.Shared() || len(owner.disk.Missing(s.new.Hash(), chunks(0, 60))) == 0 {
 		t.Error("the chunks were stored")

@@ -146,7 +146,7 @@ func TestDropUnproven(t *testing.T) {
 		t.Error("a dropped chunk was read from memory")
 	}
 	x.read(t, m.Cache, chunks(4, 6), 10, 1000)
-	m.wantAsked(t, "proven chunks", 0, 0)
+	m.wantRequested(t, "proven chunks", 0, 0)
 
 	arrived, proceed := make(chan struct{}), make(chan struct{})
 	p.Before = func(context.Context, codec.Hash, codec.ChunkRange) error {
@@ -238,5 +238,5 @@ func TestRefetch(t *testing.T) {
 	if err := m.disk.Flush(t.Context()); err != nil || len(m.Missing(x.Hash(), chunks(0, 4))) > 0 {
 		t.Errorf("chunks are not stored, %v", err)
 	}
-	m.wantAsked(t, "Refetch", 1, 4)
+	m.wantRequested(t, "Refetch", 1, 4)
 }

@@ -234,7 +234,7 @@ func TestReadersShareWholeChunks(t *testing.T) {
 		}
 		readers.Wait()
 		if n := src.chunks.Load(); n != 10 {
-			t.Errorf("%d chunks were asked for, want each once", n)
+			t.Errorf("%d chunks were requested, want each once", n)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func slow(d time.Duration) func(context.Context, codec.ChunkRange) error {
 }
 
 // Prefetched chunks are present when they are read, and were requested once.
-func TestWant(t *testing.T) {
+func TestPrefetch(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
 		src := hook(x.src, slow(time.Second))
@@ -37,10 +37,10 @@ func TestWant(t *testing.T) {
 		defer a.Close()
 		start := time.Now()
 		if !a.Prefetch(x.Hash(), chunks(0, 10), 0) || !a.Prefetch(x.Hash(), chunks(5, 20), 0) {
-			t.Error("Want = false")
+			t.Error("Prefetch = false")
 		}
 		if took := time.Since(start); took != 0 {
-			t.Errorf("Want took %v", took)
+			t.Errorf("Prefetch took %v", took)
 		}
 		time.Sleep(2 * time.Second)
 		if got := c.Stats().AheadBytes; got <= 0 || got > 1<<20 {
@@ -54,7 +54,7 @@ func TestWant(t *testing.T) {
 			t.Errorf("the reads took %v", took)
 		}
 		if n := src.chunks.Load(); n != 20 {
-			t.Errorf("%d chunks were asked for, want each once", n)
+			t.Errorf("%d chunks were requested, want each once", n)
 		}
 		if got := c.Stats(); got.AheadHits != 20 || got.AheadBytes != 0 {
 			t.Errorf("stats = %+v, want 20 hits and nothing held", got)
@@ -66,7 +66,7 @@ func TestWant(t *testing.T) {
 }
 
 // A reader that comes while the chunks are on their way waits for them and no longer.
-func TestWantOnItsWay(t *testing.T) {
+func TestPrefetchInProgress(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	synctest.Test(t, func(t *testing.T) {
 		src := hook(x.src, slow(10*time.Second))
@@ -103,7 +103,7 @@ func TestReadsOvertakeEachOther(t *testing.T) {
 		x.read(t, c, chunks(i, i+2), 0, 2000)
 	}
 	if n := src.chunks.Load(); n != 40 {
-		t.Errorf("%d chunks were asked for, want each once", n)
+		t.Errorf("%d chunks were requested, want each once", n)
 	}
 	if got := c.Stats().AheadBytes; got != 0 {
 		t.Errorf("%d bytes are held", got)
@@ -165,7 +165,7 @@ func TestSkippedChunks(t *testing.T) {
 }
 
 // Chunks that are in memory are not requested again.
-func TestWantKnowsMemory(t *testing.T) {
+func TestPrefetchInMemory(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	src := hook(x.src, nil)
 	c := open(t, src, Options{})
@@ -178,7 +178,7 @@ func TestWantKnowsMemory(t *testing.T) {
 		x.read(t, c, chunks(i, i+1), 0, 1000)
 	}
 	if n := src.chunks.Load(); n != 8 {
-		t.Errorf("%d chunks were asked for, want each once", n)
+		t.Errorf("%d chunks were requested, want each once", n)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestAheadClose(t *testing.T) {
 			t.Errorf("%d fetches and %d bytes are left", n, c.Stats().AheadBytes)
 		}
 		if a.Prefetch(x.Hash(), chunks(20, 40), 0) {
-			t.Error("Want after Close = true")
+			t.Error("Prefetch after Close = true")
 		}
 		if n := src.requests.Load(); n != 1 {
 			t.Errorf("%d requests, want 1: none after Close", n)
@@ -228,7 +228,7 @@ func TestAheadCloseWhileRead(t *testing.T) {
 }
 
 // A failed prefetch takes no room, and the reader sends its own request.
-func TestWantFails(t *testing.T) {
+func TestPrefetchFails(t *testing.T) {
 	for _, rule := range []string{"chunks 1: unavailable", "chunks 1: panic", "chunks 1: corrupt"} {
 		t.Run(rule, func(t *testing.T) {
 			x := store(t, false, same(4, 1000)...)
@@ -247,7 +247,7 @@ func TestWantFails(t *testing.T) {
 }
 
 // A damaged chunk far ahead does not harm the reads before it.
-func TestWantDamaged(t *testing.T) {
+func TestPrefetchDamaged(t *testing.T) {
 	x := store(t, false, same(20, 1000)...)
 	c := open(t, copiesOf(t, x.Xorb, false, []int{15}), Options{})
 	a := c.NewReadahead()
@@ -340,12 +340,12 @@ func TestFairShares(t *testing.T) {
 		}
 	}
 	if n := src.chunks.Load(); n != 512 {
-		t.Errorf("%d chunks were asked for, want 512: each once", n)
+		t.Errorf("%d chunks were requested, want 512: each once", n)
 	}
 }
 
 // A local origin has no readahead.
-func TestWantNear(t *testing.T) {
+func TestPrefetchNear(t *testing.T) {
 	x := store(t, true, same(4, 1000)...)
 	src := hook(x.src, nil)
 	c := open(t, src, Options{})

@@ -72,7 +72,7 @@ func TestRunTakesWhatWaits(t *testing.T) {
 	for i := 0; i < 256; i += 64 {
 		x.read(t, m.Cache, chunks(i, i+64), 0, 64_000)
 	}
-	m.wantAsked(t, "read", 4, 256)
+	m.wantRequested(t, "read", 4, 256)
 	for _, tt := range []struct {
 		from, to         int
 		requests, chunks int64
@@ -86,7 +86,7 @@ func TestRunTakesWhatWaits(t *testing.T) {
 		if err := x.unpack(t, m.Cache, chunks(tt.from, tt.to)); err != nil {
 			t.Error(err)
 		}
-		m.wantAsked(t, chunks(tt.from, tt.to).String(), tt.requests, tt.chunks)
+		m.wantRequested(t, chunks(tt.from, tt.to).String(), tt.requests, tt.chunks)
 	}
 	goOn()
 	m.settle(t)
@@ -101,16 +101,16 @@ func TestRunTakesNothingUnchecked(t *testing.T) {
 	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
 	goOn := m.stall(t)
 	x.read(t, m.Cache, chunks(64, 128), 0, 64_000) // behind which all else waits
-	m.wantAsked(t, "read before", 1, 64)
+	m.wantRequested(t, "read before", 1, 64)
 	a := m.NewReadahead()
 	a.Prefetch(x.Hash(), chunks(0, 64), 0)
 	x.read(t, m.Cache, chunks(10, 20), 0, 10_000)
 	a.Close()
-	m.wantAsked(t, "read", 1, 64)
+	m.wantRequested(t, "read", 1, 64)
 	if err := x.unpack(t, m.Cache, chunks(0, 64)); err != nil {
 		t.Error(err)
 	}
-	m.wantAsked(t, "read again", 2, 54)
+	m.wantRequested(t, "read again", 2, 54)
 	goOn()
 	m.settle(t)
 	if got := m.wantGood(t, x); got != 128 {

@@ -156,7 +156,7 @@ func (b *fixture) has(n int, start, end uint32) int {
 		return 0
 	}
 	if run.Chunks.Start != start || run.Chunks.End > end || run.Chunks.Len() == 0 {
-		b.t.Fatalf("asked for chunks [%d, %d), got %s", start, end, run.Chunks)
+		b.t.Fatalf("requested chunks [%d, %d), got %s", start, end, run.Chunks)
 	}
 	if !bytes.Equal(run.Packed, packedOf(n, run.Chunks, chunkSize)) {
 		b.t.Fatalf("xorb %d chunks %s: wrong bytes", n, run.Chunks)

@@ -111,7 +111,7 @@ func TestWillRead(t *testing.T) {
 	b.WillRead(hashOf(1), chunks(20, 30)) // not stored
 	b.WillRead(hashOf(2), chunks(0, 20))
 	if now() {
-		t.Error("chunks came into memory that were not asked for")
+		t.Error("memory has chunks that were not requested")
 	}
 	b.WillRead(hashOf(1), chunks(0, 30))
 	for deadline := time.Now().Add(time.Minute); !now(); time.Sleep(time.Millisecond) {

@@ -89,7 +89,7 @@ func TestPages(t *testing.T) {
 				t.Errorf("error = %v, want %v with %q", err, tt.kind, tt.text)
 			}
 			if len(s.requested) != tt.reads || s.requested[0] != names.PageKey(tt.hash) {
-				t.Errorf("asked for %q, want %d reads of %s", s.requested, tt.reads, names.PageKey(tt.hash))
+				t.Errorf("requested %q, want %d reads of %s", s.requested, tt.reads, names.PageKey(tt.hash))
 			}
 		})
 	}

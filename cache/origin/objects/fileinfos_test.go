@@ -166,7 +166,7 @@ func describe(t *testing.T, src origin.Source, ids []codec.FileID) (found int) {
 		case err == nil && fi.File == ids[i].File && fi.Block == ids[i].Block:
 			found++
 		case err == nil:
-			t.Errorf("file %s at %d was asked for, %s at %d came", ids[i].File, ids[i].Block, fi.File, fi.Block)
+			t.Errorf("file %s at %d was requested, %s at %d returned", ids[i].File, ids[i].Block, fi.File, fi.Block)
 		case !errors.Is(err, origin.ErrNotFound):
 			t.Error(err)
 		}

@@ -53,7 +53,7 @@ func TestReadWhole(t *testing.T) {
 				t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
 			}
 			if strings.Join(requested, " ") != strings.Join(tt.want, " ") {
-				t.Errorf("asked for %q, want %q", requested, tt.want)
+				t.Errorf("requested %q, want %q", requested, tt.want)
 			}
 		})
 	}
