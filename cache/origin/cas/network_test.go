@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,6 +125,33 @@ func TestRedirects(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Close waits for the end of a request whose reader has given up.
+func TestCloseWaitsForRequests(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended atomic.Bool
+	c := cas.NewClient(cas.Options{
+		Tokens: cas.StaticToken("http://127.0.0.1", ""),
+		Fetch: fetch.Options{Transport: transportFunc(func(r *http.Request) (*http.Response, error) {
+			cancel()
+			<-r.Context().Done()
+			for range 10_000 {
+				runtime.Gosched() // so that the reader gives up, and calls Close, before the end
+			}
+			ended.Store(true)
+			return nil, r.Context().Err()
+		})},
+	})
+	_, err := c.FileInfo(ctx, codec.FileID{File: codec.Hash{1}})
+	c.Close()
+	if !errors.Is(err, context.Canceled) || !ended.Load() {
+		t.Errorf("FileInfo = %v, ended before Close: %v", err, ended.Load())
+	}
+}
+
+type transportFunc func(r *http.Request) (*http.Response, error)
+
+func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A token is never sent without TLS, except on this machine.
 func TestTokenNeedsTLS(t *testing.T) {
