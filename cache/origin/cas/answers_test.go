@@ -229,6 +229,37 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
+// Nothing waits for a block behind the end of a file, or behind a block that fails.
+func TestHangingBlocks(t *testing.T) {
+	const block, size = 50_000, 200_000 // the end is in block 4, and blocks 3 to 6 are requested at once
+	for name, tt := range map[string]struct{ hangs, fails int }{"behind the end": {5, -1}, "behind an error": {6, 3}} {
+		t.Run(name, func(t *testing.T) {
+			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+			f := b.Add(origintest.Text(1, size+1000), 1000, 700, 1300, 900)
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server.intercept(func(h http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					var off int
+					switch _, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &off); {
+					case isPlan(r) && off >= tt.hangs*block:
+						<-r.Context().Done()
+					case isPlan(r) && off == tt.fails*block:
+						w.WriteHeader(http.StatusBadRequest)
+					default:
+						h.ServeHTTP(w, r)
+					}
+				})
+			})
+			c := newClient(t, server, cas.Options{Block: block})
+			if fi, err := c.FileInfo(t.Context(), f.ID()); tt.fails < 0 && (err != nil || fi.Size() != size+1000) {
+				t.Errorf("FileInfo = %v", err)
+			} else if tt.fails >= 0 && err == nil {
+				t.Error("no error of a block that fails")
+			}
+		})
+	}
+}
+
 // chunksOf returns the names of all chunks of a file.
 func chunksOf(terms []codec.Term) string {
 	var all strings.Builder

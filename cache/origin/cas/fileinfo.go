@@ -113,11 +113,17 @@ func (c *Client) requestInfo(ctx context.Context, id codec.FileID) (*shard.FileI
 const maxBlocks = 8
 
 // requestTerms requests the plans of the blocks of a file. Its size is not known, so the first block
-// is requested alone, and then twice as many at once each time. Blocks behind the end are empty.
+// is requested alone, and then twice as many at once each time. Blocks behind the end are empty, and
+// nothing waits for them.
 func (c *Client) requestTerms(ctx context.Context, file codec.Hash) (terms []codec.Term, err error) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	off := int64(0)
 	for n := 1; off <= maxFile; n = min(2*n, maxBlocks) {
-		for _, b := range c.requestBlocks(ctx, file, off, n) {
+		for _, next := range c.requestBlocks(ctx, &running, file, off, n) {
+			b := <-next
 			if b.err == nil {
 				terms, b.err = addBlock(terms, b.plan)
 			}
@@ -138,18 +144,19 @@ type block struct {
 	err  error
 }
 
-// requestBlocks requests n blocks of a file from off on at once.
-func (c *Client) requestBlocks(ctx context.Context, file codec.Hash, off int64, n int) []block {
-	blocks := make([]block, n)
-	var running sync.WaitGroup
+// requestBlocks requests n blocks of a file from off on at once. Each channel gets one block.
+func (c *Client) requestBlocks(ctx context.Context, running *sync.WaitGroup, file codec.Hash, off int64, n int) []chan block {
+	blocks := make([]chan block, n)
 	for i := range blocks {
+		done := make(chan block, 1)
+		blocks[i] = done
 		running.Go(func() {
-			b := &blocks[i]
+			var b block
+			defer func() { done <- b }()
 			defer flight.Guard(&b.err)
 			b.plan, b.err = c.getPlan(ctx, query{file: file, off: off + int64(i)*c.o.Block, n: c.o.Block})
 		})
 	}
-	running.Wait()
 	return blocks
 }
 
