@@ -426,6 +426,28 @@ func TestPartsAreTriedOnce(t *testing.T) {
 	}
 }
 
+// A server that has served parts may refuse them later. Reads then use whole signed ranges.
+func TestPartsAreServedNoMore(t *testing.T) {
+	for _, code := range []int{http.StatusForbidden, http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable} {
+		b, f := sample(t)
+		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		c := newClient(t, server, cas.Options{Fetch: quick})
+		read := func() {
+			for range 20 {
+				if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 10); err != nil {
+					t.Errorf("%d: %v", code, err)
+				}
+			}
+		}
+		read()
+		server.intercept(refuseParts(code))
+		for _, term := range f.Info.Terms {
+			c.Reject(term.Xorb) // so that its bytes are requested again
+		}
+		read()
+	}
+}
+
 // refuseParts refuses parts of signed ranges with a status.
 func refuseParts(code int) func(http.Handler) http.Handler {
 	return func(h http.Handler) http.Handler {

@@ -34,7 +34,7 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte,
 		case err == nil:
 			h.served(isPart, renewed > 0)
 			return nil
-		case isPart && h.refusesPart(err):
+		case isPart && h.refusesPart(err, renewed > 0):
 			return errParts
 		case code(err) != http.StatusForbidden && code(err) != http.StatusUnauthorized:
 			return err
@@ -87,21 +87,21 @@ func (h *host) served(isPart, renewed bool) {
 }
 
 // refusesPart reports whether the error of a request for a part of a signed range means that the
-// server serves no parts. It is no reason to renew the address.
-func (h *host) refusesPart(err error) bool {
+// server serves no parts. It is no reason to renew the address. A server that has served parts may
+// refuse an expired address, but no renewed one.
+func (h *host) refusesPart(err error, renewed bool) bool {
+	c := code(err)
 	switch {
 	case isInvalidRange(err):
 		h.ranges.Store(partsUnknown)
 		h.noParts.set(h.now().Add(rememberFor))
 		return true
-	case h.ranges.Load() == partsYes:
+	case c != http.StatusForbidden && c != http.StatusBadRequest && !errors.Is(err, codec.ErrCorrupt),
+		c == http.StatusForbidden && !renewed && h.ranges.Load() == partsYes:
 		return false
 	}
-	if c := code(err); c == http.StatusForbidden || c == http.StatusBadRequest || errors.Is(err, codec.ErrCorrupt) {
-		h.ranges.CompareAndSwap(partsUnknown, partsTried)
-		return true
-	}
-	return false
+	h.ranges.Store(partsTried)
+	return true
 }
 
 // servesParts reports whether requests for parts of the signed ranges of a plan may be sent.
