@@ -736,6 +736,27 @@ func TestK04_StaleMount(t *testing.T) {
 	}
 }
 
+// The kernel still lists the root of a dead mount that was listed before.
+func TestK04_ListedStaleMount(t *testing.T) {
+	e := newFakeEngine()
+	dead := mountFake(t, newFakeTree(e.file("f", pattern(10))), e, Options{})
+	for range 2 {
+		if _, err := os.ReadDir(dead.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fusemount.IsStale(dead.dir) {
+		t.Error("a live mount is stale")
+	}
+	if err := dead.s.device.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	dead.s.Wait()
+	if !fusemount.IsStale(dead.dir) {
+		t.Error("a dead mount is not stale")
+	}
+}
+
 // No child holds the device open: it has to go with this process.
 func TestI12_DeviceIsNotInherited(t *testing.T) {
 	e := newFakeEngine()

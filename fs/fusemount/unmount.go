@@ -1,7 +1,9 @@
 package fusemount
 
 import (
+	"cmp"
 	"errors"
+	"io"
 	"os"
 	"time"
 
@@ -38,7 +40,9 @@ func IsStale(path string) bool {
 var ErrSilent = errors.New("the mount does not answer")
 
 // Probe returns the error of a request to the mount at path, ErrSilent if there is no answer in
-// time. The kernel may still have the attributes of the root, so Probe lists the root.
+// time. The kernel may still have the attributes and the listing of the root, but it stores no answer
+// to statfs. It answers statfs itself for a mount that this user may not read, so Probe lists the
+// root, too.
 func Probe(path string) error {
 	answer := make(chan error, 1)
 	go func() {
@@ -46,6 +50,9 @@ func Probe(path string) error {
 		if err == nil {
 			_, err = f.Readdirnames(1)
 			f.Close()
+		}
+		if err == nil || errors.Is(err, io.EOF) {
+			err = cmp.Or(unix.Statfs(path, new(unix.Statfs_t)), err)
 		}
 		answer <- err
 	}()
