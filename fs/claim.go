@@ -2,42 +2,22 @@ package fs
 
 import (
 	"context"
-	"crypto/sha256"
-	"hash"
-	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/claims"
 )
 
-// maxClaimBytes bounds the bytes that all claims hold of early reads. The kernel's readahead
-// sends the reads of one program in almost any order.
-const maxClaimBytes = 8 << 20
-
-// A claim is an unproven SHA-256 of an open file: in its path, or in its entry if the source proves
-// nothing. The claim hashes the reads that
-// follow each other from the beginning to the end of the file.
-type claim struct {
-	want [32]byte
-
-	mu    sync.Mutex
-	sum   hash.Hash        // of the bytes before next; guarded by mu
-	next  int64            // guarded by mu
-	ahead map[int64][]byte // reads after next, by offset; guarded by mu
-}
-
-// claim returns the claim of an entry, or nil. An entry of a source without proofs is one of a
-// listing, which nothing proves. A file outside Xet is named by the hash of its content.
-func (f *filesystem) claim(v *volume, e *page.Entry) *claim {
+// claimedSHA256 returns the SHA-256 that an entry claims, or nil. An entry of a source without proofs is
+// one of a listing, which nothing proves. A file outside Xet is named by the hash of its content.
+func (f *filesystem) claimedSHA256(v *volume, e *page.Entry) *[32]byte {
 	if e.SHA256 != nil && hasTerms(e) && !e.ID.File.IsPlain() && !f.engine.proves() {
-		return &claim{want: *e.SHA256}
+		return e.SHA256
 	}
-	return v.claim(e.Path)
+	return v.claimedSHA256(e.Path)
 }
 
-// claim returns the claim of a path, or nil.
-func (v *volume) claim(path string) *claim {
+// claimedSHA256 returns the SHA-256 that a path claims, or nil.
+func (v *volume) claimedSHA256(path string) *[32]byte {
 	if v.claimer == nil {
 		return nil
 	}
@@ -45,80 +25,20 @@ func (v *volume) claim(path string) *claim {
 	if !ok {
 		return nil
 	}
-	return &claim{want: want}
+	return &want
 }
 
-// add adds a read. It returns the SHA-256 once, when the reads cover all size bytes in order.
-// Without room in held, add drops the read, and the claim stays incomplete.
-func (c *claim) add(p []byte, off, size int64, held *atomic.Int64) (sum [32]byte, complete bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.next == size {
-		return sum, false
+// openClaim gives a new handle the claim of its file, unless it is proven. A false claim is an error.
+func (f *filesystem) openClaim(h *fileHandle) error {
+	want := f.claimedSHA256(h.from.vol, &h.entry)
+	if want == nil {
+		return nil
 	}
-	if off > c.next {
-		c.holdLocked(p, off, held)
-		return sum, false
+	if _, ok := f.engine.SHA256(h.id.File); ok {
+		return f.engine.CheckSHA256(h.id, *want)
 	}
-	c.hashLocked(p, off)
-	for more := true; more; {
-		more = false
-		for off, p := range c.ahead {
-			if off <= c.next {
-				more = c.hashLocked(p, off) || more
-				c.dropLocked(off, held)
-			}
-		}
-	}
-	if c.next < size {
-		return sum, false
-	}
-	return [32]byte(c.sum.Sum(nil)), true
-}
-
-// hashLocked hashes the part of a read after next. It reports whether such a part exists.
-func (c *claim) hashLocked(p []byte, off int64) bool {
-	if off+int64(len(p)) <= c.next {
-		return false
-	}
-	if c.sum == nil {
-		c.sum = sha256.New()
-	}
-	c.sum.Write(p[c.next-off:])
-	c.next = off + int64(len(p))
-	return true
-}
-
-func (c *claim) holdLocked(p []byte, off int64, held *atomic.Int64) {
-	n := int64(len(p))
-	if len(c.ahead[off]) >= len(p) || held.Add(n) > maxClaimBytes {
-		if len(c.ahead[off]) < len(p) {
-			held.Add(-n)
-		}
-		return
-	}
-	c.dropLocked(off, held)
-	if c.ahead == nil {
-		c.ahead = map[int64][]byte{}
-	}
-	c.ahead[off] = slices.Clone(p)
-}
-
-func (c *claim) dropLocked(off int64, held *atomic.Int64) {
-	held.Add(-int64(len(c.ahead[off])))
-	delete(c.ahead, off)
-}
-
-// close drops the reads that the claim holds.
-func (c *claim) close(held *atomic.Int64) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for off := range c.ahead {
-		c.dropLocked(off, held)
-	}
+	h.claim, h.rereads = f.claims.Acquire(claims.Key{Ino: h.ino, ID: h.id, SHA256: *want}, h.size)
+	return nil
 }
 
 // falseClaim returns an error if the SHA-256 of an open file differs from its claim. It waits for
@@ -128,9 +48,9 @@ func (f *filesystem) falseClaim(ctx context.Context, h *fileHandle) error {
 		return nil
 	}
 	if r, ok := h.reader.(unprovenReader); ok {
-		return r.CheckSHA256(ctx, h.claim.want)
+		return r.CheckSHA256(ctx, h.claim.SHA256)
 	}
-	return f.engine.CheckSHA256(h.id, h.claim.want)
+	return f.engine.CheckSHA256(h.id, h.claim.SHA256)
 }
 
 // checkClaim adds a read of an open file to its claim. For a false claim it returns an error and
@@ -139,7 +59,7 @@ func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	if h.claim == nil {
 		return nil
 	}
-	sum, complete := h.claim.add(p, off, h.size, &f.claimBytes)
+	sum, complete := h.claim.Add(p, off)
 	if !complete {
 		return nil
 	}
@@ -148,7 +68,7 @@ func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
 	} else {
 		f.engine.ProveSHA256(h.id.File, sum)
 	}
-	err := f.engine.CheckSHA256(h.id, h.claim.want)
+	err := f.engine.CheckSHA256(h.id, h.claim.SHA256)
 	if err != nil {
 		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // waits for reads in progress
 	}

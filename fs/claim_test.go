@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -66,7 +65,7 @@ func TestF54_FalseClaim(t *testing.T) {
 			if names, err := os.ReadDir(m.path("by-sha256")); len(names) != 2 || err != nil {
 				t.Errorf("%d names are listed, %v, want 2", len(names), err)
 			}
-			if n := m.s.files.claimBytes.Load(); n != 0 && o.Stateless == false {
+			if n := m.s.files.claims.Held(); n != 0 && o.Stateless == false {
 				t.Errorf("%d bytes are held", n)
 			}
 		})
@@ -87,49 +86,40 @@ func readPart(t *testing.T, path string) []byte {
 	return p
 }
 
-// A claim is complete when reads in any order have covered the file, and not before.
-func TestClaimOrder(t *testing.T) {
-	b := pattern(1000)
-	type read struct{ off, end int64 }
-	tests := []struct {
-		name     string
-		reads    []read
-		complete int // index of the read that completes it; -1: none
-	}{
-		{"in order", []read{{0, 400}, {400, 1000}}, 1},
-		{"readahead is first", []read{{400, 1000}, {0, 400}}, 1},
-		{"backwards", []read{{800, 1000}, {600, 800}, {200, 600}, {0, 200}}, 3},
-		{"overlapping", []read{{0, 400}, {300, 500}, {0, 100}, {499, 1000}}, 3},
-		{"overlapping and early", []read{{300, 500}, {300, 400}, {499, 1000}, {0, 300}}, 3},
-		{"a hole", []read{{0, 400}, {500, 1000}}, -1},
-		{"twice", []read{{0, 1000}, {0, 1000}}, 0},
+// A second handle uses the pages that the first one has read, and the claim is compared when both have
+// read the whole file.
+func TestHandlesShareClaim(t *testing.T) {
+	e := newFakeEngine()
+	content := pattern(1 << 20)
+	entry := e.file("by-hash/f", content)
+	entry.ID.Shard[0] = 1
+	entry.Path = "by-sha256/" + strings.Repeat("ab", 32)
+	m := mountFake(t, claimTree{newFakeTree(entry)}, e, Options{})
+	open := func() *os.File {
+		f, err := os.Open(m.path(entry.Path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM); err != nil { // no readahead
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var c claim
-			var held atomic.Int64
-			done := -1
-			for i, r := range tt.reads {
-				sum, complete := c.add(b[r.off:r.end], r.off, 1000, &held)
-				if complete && (done >= 0 || sum != sha256.Sum256(b)) {
-					t.Errorf("read %d: complete with %x, or again", i, sum)
-				}
-				if complete {
-					done = i
-				}
-			}
-			if done != tt.complete {
-				t.Errorf("read %d completes it, want %d", done, tt.complete)
-			}
-			if c.close(&held); held.Load() != 0 {
-				t.Errorf("%d bytes are held after close", held.Load())
-			}
-		})
+	read := func(f *os.File, off int64) (reads int64, err error) {
+		before := m.s.files.counters.reads.Load()
+		_, err = f.ReadAt(make([]byte, 512<<10), off)
+		return m.s.files.counters.reads.Load() - before, err
 	}
-	var c claim
-	var held atomic.Int64
-	held.Store(maxClaimBytes)
-	if c.add(b[1:], 1, 1000, &held); len(c.ahead) > 0 || held.Load() != maxClaimBytes {
-		t.Errorf("%d reads are held without room", len(c.ahead))
+	first := open()
+	if n, err := read(first, 0); n == 0 || err != nil {
+		t.Errorf("the first half: %d reads, %v", n, err)
+	}
+	second := open()
+	if n, err := read(second, 0); n != 0 || err != nil {
+		t.Errorf("the first half again: %d reads, %v; want none", n, err)
+	}
+	if _, err := read(second, 512<<10); !errors.Is(err, unix.EIO) {
+		t.Errorf("the second half: %v, want EIO", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/claims"
 )
 
 // A fileHandle is one open file descriptor. On a stateless mount it is one file.
@@ -26,9 +27,10 @@ type fileHandle struct {
 	entry page.Entry // of the open
 
 	reader  rangeReader
-	backing backing    // the materialized file, for splicing; nil: none
-	inode   *openInode // nil: not counted
-	claim   *claim     // unproven; nil: none
+	backing backing       // the materialized file, for splicing; nil: none
+	inode   *openInode    // nil: not counted
+	claim   *claims.Claim // unproven; nil: none
+	rereads bool          // the pages that the kernel has of the file are not in claim
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel sends no OPEN and RELEASE, and its
@@ -49,7 +51,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if f.engine.backingWasCorrupt(h.id) || h.claim != nil || !h.keepsPages() {
+	if f.engine.backingWasCorrupt(h.id) || h.rereads || !h.keepsPages() {
 		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its spliced, uncompared or unproven pages
 	}
 	if h.inode.passes() {
@@ -82,13 +84,9 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, status
 	}
 	f.sequences.Opened(from, &e)
-	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e, claim: f.claim(from.vol, &e)}
-	err := f.falseClaim(req, h)
-	if err != nil {
+	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e}
+	if err := f.openClaim(h); err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
-	}
-	if _, ok := f.engine.SHA256(e.ID.File); ok {
-		h.claim = nil // proven
 	}
 	if f.shared == nil && hasTerms(&e) && f.openBacking(h) {
 		return h, fuse.OK
@@ -97,8 +95,10 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		req = newRequest(req.interrupted, req.thread, f.limit)
 		defer req.end()
 	}
+	var err error
 	if h.reader, err = f.openMovable(req, from, &e); err != nil {
 		f.closeBacking(h)
+		f.claims.Release(h.claim)
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	h.id = e.ID
@@ -277,7 +277,7 @@ func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 
 func (f *filesystem) closeFile(h *fileHandle) {
 	h.reader.Close() // it only stops readahead
-	h.claim.close(&f.claimBytes)
+	f.claims.Release(h.claim)
 	f.closeBacking(h)
 }
 

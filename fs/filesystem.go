@@ -10,6 +10,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/claims"
 	"github.com/xetfs/xetfs/fs/fusemount"
 	"github.com/xetfs/xetfs/fs/meter"
 	"github.com/xetfs/xetfs/fs/sequence"
@@ -53,8 +54,8 @@ type filesystem struct {
 	predictors statPredictors
 	background sync.WaitGroup // readahead of listings, and notifications
 	mu         sync.Mutex
-	unmounted  bool         // dropPages and dropLater may start no goroutine; guarded by mu
-	claimBytes atomic.Int64 // that claims hold
+	unmounted  bool // dropPages and dropLater may start no goroutine; guarded by mu
+	claims     claims.Set
 	panics     atomic.Int64
 }
 

@@ -92,8 +92,9 @@ var mayImport = map[string][]string{
 	"fs/fusemount":         {},
 	"fs/sequence":          {"codec", "codec/page", "cache/flight", "cache/lru"},
 	"fs/meter":             {"cache/histogram"},
+	"fs/claims":            {"codec"},
 	"fs": {"codec", "codec/names", "codec/page", "cache/flight", "cache/logdedup", "cache/lru", "cache/origin", "cache/recent", "reconstruct",
-		"fs/catalog", "fs/catalog/bare", "fs/fusemount", "fs/meter", "fs/sequence"},
+		"fs/catalog", "fs/catalog/bare", "fs/claims", "fs/fusemount", "fs/meter", "fs/sequence"},
 	"fs/fstest": {},
 
 	in + "ui":        {},

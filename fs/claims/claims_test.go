@@ -1,0 +1,57 @@
+package claims
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"testing"
+)
+
+// A claim is complete when reads in any order have covered the file, and not before.
+func TestOrder(t *testing.T) {
+	b := bytes.Repeat([]byte("0123456789"), 100)
+	type read struct{ off, end int64 }
+	tests := []struct {
+		name     string
+		reads    []read
+		complete int // index of the read that completes it; -1: none
+	}{
+		{"in order", []read{{0, 400}, {400, 1000}}, 1},
+		{"readahead is first", []read{{400, 1000}, {0, 400}}, 1},
+		{"backwards", []read{{800, 1000}, {600, 800}, {200, 600}, {0, 200}}, 3},
+		{"overlapping", []read{{0, 400}, {300, 500}, {0, 100}, {499, 1000}}, 3},
+		{"overlapping and early", []read{{300, 500}, {300, 400}, {499, 1000}, {0, 300}}, 3},
+		{"a hole", []read{{0, 400}, {500, 1000}}, -1},
+		{"twice", []read{{0, 1000}, {0, 1000}}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var s Set
+			c, _ := s.Acquire(Key{}, 1000)
+			done := -1
+			for i, r := range tt.reads {
+				sum, complete := c.Add(b[r.off:r.end], r.off)
+				if complete && (done >= 0 || sum != sha256.Sum256(b)) {
+					t.Errorf("read %d: complete with %x, or again", i, sum)
+				}
+				if complete {
+					done = i
+				}
+			}
+			if done != tt.complete {
+				t.Errorf("read %d completes it, want %d", done, tt.complete)
+			}
+			if s.Release(c); s.held.Load() != 0 || len(s.open) != 0 {
+				t.Errorf("%d bytes and %d claims are held after release", s.held.Load(), len(s.open))
+			}
+		})
+	}
+	var s Set
+	s.held.Store(maxHeld)
+	c, _ := s.Acquire(Key{}, 1000)
+	if c.Add(b[1:], 1); len(c.early) > 0 || s.held.Load() != maxHeld {
+		t.Errorf("%d reads are held without room", len(c.early))
+	}
+	if _, isNew := s.Acquire(Key{}, 1000); !isNew {
+		t.Error("a claim that lacks a read is used again")
+	}
+}
