@@ -106,7 +106,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 }
 
 // userText returns the text of err for a user. Keys of the store become words. An error of a local
-// store gets a next step, and so does a shortage of this machine.
+// store gets a next step, and so does a shortage or a read-only file system of this machine.
 func userText(err error) string {
 	text := names.InWords(sentence(err))
 	var local *origin.LocalError
@@ -114,7 +114,7 @@ func userText(err error) string {
 	case strings.Contains(text, "; "):
 	case errors.As(err, &local):
 		text += nextStep(local.Err)
-	case ui.IsShortage(err), isFull(err):
+	case ui.IsShortage(err), isFull(err), errors.Is(err, unix.EROFS):
 		text += nextStep(err)
 	}
 	return text

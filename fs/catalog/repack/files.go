@@ -76,6 +76,7 @@ func (r *run) copyShard(ctx context.Context, h codec.Hash) error {
 	}
 	in := bytes.NewReader(b)
 	s := r.shards[h]
+	warned := map[string]bool{} // by text: many files may use one missing xorb
 	for i := range s.files {
 		f, err := shard.ReadFileInfo(in, int64(s.files[i].block)*shard.BlockUnit)
 		if err == nil {
@@ -92,7 +93,10 @@ func (r *run) copyShard(ctx context.Context, h codec.Hash) error {
 		}
 		if err != nil {
 			r.report.Left++
-			r.o.Logger.Warn("a file that cannot be proven stays where it is", "event", "corrupt", "what", "shard", "key", names.ShardKey(h), "err", err)
+			if text := err.Error(); !warned[text] {
+				warned[text] = true
+				r.o.Logger.Warn("files that cannot be proven stay where they are", "event", "corrupt", "what", "shard", "key", names.ShardKey(h), "err", err)
+			}
 		}
 	}
 	all, err := shard.NewReader(in, int64(len(b)))

@@ -120,20 +120,21 @@ func (pp *pagePutter) finish(err error) error {
 	return err
 }
 
-// pagesOf returns the pages of a live tree. A sweep cannot delete them soon, because they
-// are live. pagesOf reads the pages above the leaves. A leaf must exist with its size;
-// with verify, it is read. The result lacks missing and damaged pages, and pages beyond
-// maxSkipped.
+// pagesOf returns the pages of a live tree. A sweep cannot delete them soon, because they are live.
+// pagesOf reads the pages above the leaves. A leaf must exist with its size; with verify, it is read.
+// The result lacks missing and damaged pages, and pages beyond maxSkipped.
 func (w *Writer) pagesOf(ctx context.Context, root page.Hash, verify bool) map[page.Hash]struct{} {
-	found := map[page.Hash]struct{}{root: {}}
+	found, next := map[page.Hash]struct{}{root: {}}, []page.Hash{root}
 	leaves := map[page.Hash]int64{} // to their sizes
-	next := []page.Hash{root}
 	for len(next) > 0 && len(found) < maxSkipped {
 		h := next[len(next)-1]
 		next = next[:len(next)-1]
 		pg, err := w.catalog.Pages().Page(ctx, h)
 		if err != nil {
 			delete(found, h) // stored again
+			if ctx.Err() != nil {
+				break // nothing is damaged
+			}
 			w.o.Logger.Warn("page of the newest tree is unreadable; it is stored again if needed", "event", "corrupt", "what", "page", "err", err)
 			continue
 		}
