@@ -59,7 +59,7 @@ have the same name, the topic is printed. Without an argument it lists commands 
 			}
 			about, err := commandAt(cmd.Root(), args)
 			if err != nil {
-				return fmt.Errorf("%w (xetfs help lists commands and topics)", err)
+				return err
 			}
 			return about.Help()
 		},
