@@ -9,6 +9,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,11 +94,18 @@ func (b *cachedBench) round(t *testing.T, r *results, round int) {
 	add("whole file: READ", "messages", ours, fuseReads(t, m))
 	m.Unmount()
 
-	for _, s := range []struct {
+	type mounted struct {
 		what, pages string
 		mount       func(*testing.T) *harness.Mount
-	}{{"chunks on disk", b.runsCache, b.chunks}, {"local store", b.storeDir, b.local}} {
+	}
+	both := []mounted{{"chunks on disk", b.runsCache, b.chunks}, {"local store", b.storeDir, b.local}}
+	if round%2 == 1 {
+		slices.Reverse(both)
+	}
+	for _, s := range both {
 		add(s.what+", cold, in a row", "MB/s", ours, readCold(t, s.pages, func() float64 { return b.inARow(t, s.mount) }))
+	}
+	for _, s := range both {
 		add(s.what+", mounted anew, in a row", "MB/s", ours, b.inARow(t, s.mount))
 	}
 	add("chunks on disk, cold, in a row", "MB/s", ext4, readCold(t, b.plain, func() float64 { return b.sequential(t, b.plain) }))
