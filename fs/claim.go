@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/fs/claims"
 )
 
 // claimedSHA256 returns the SHA-256 that an entry claims, or nil. An entry of a source without proofs is
@@ -28,17 +27,17 @@ func (v *volume) claimedSHA256(path string) *[32]byte {
 	return &want
 }
 
-// openClaim gives a new handle the claim of its file, unless it is proven. A false claim is an error.
-func (f *filesystem) openClaim(h *fileHandle) error {
-	want := f.claimedSHA256(h.from.vol, &h.entry)
+// unprovenSHA256 returns the SHA-256 that an entry claims, or nil if nothing is left to compare. A false
+// claim is an error.
+func (f *filesystem) unprovenSHA256(v *volume, e *page.Entry) (*[32]byte, error) {
+	want := f.claimedSHA256(v, e)
 	if want == nil {
-		return nil
+		return nil, nil
 	}
-	if _, ok := f.engine.SHA256(h.id.File); ok {
-		return f.engine.CheckSHA256(h.id, *want)
+	if _, ok := f.engine.SHA256(e.ID.File); ok {
+		return nil, f.engine.CheckSHA256(e.ID, *want)
 	}
-	h.claim, h.rereads = f.claims.Acquire(claims.Key{Ino: h.ino, ID: h.id, SHA256: *want}, h.size)
-	return nil
+	return want, nil
 }
 
 // falseClaim returns an error if the SHA-256 of an open file differs from its claim. It waits for

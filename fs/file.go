@@ -30,7 +30,7 @@ type fileHandle struct {
 	backing backing       // the materialized file, for splicing; nil: none
 	inode   *openInode    // nil: not counted
 	claim   *claims.Claim // unproven; nil: none
-	rereads bool          // the pages that the kernel has of the file are not in claim
+	rereads bool          // claim has not seen the pages that the kernel has
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel sends no OPEN and RELEASE, and its
@@ -85,23 +85,26 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	}
 	f.sequences.Opened(from, &e)
 	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e}
-	if err := f.openClaim(h); err != nil {
+	want, err := f.unprovenSHA256(from.vol, &e)
+	if err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
-	if f.shared == nil && hasTerms(&e) && f.openBacking(h) {
+	if f.shared == nil && hasTerms(&e) && f.openBacking(h, want == nil) {
 		return h, fuse.OK
 	}
 	if e.Size >= largeFile {
 		req = newRequest(req.interrupted, req.thread, f.limit)
 		defer req.end()
 	}
-	var err error
 	if h.reader, err = f.openMovable(req, from, &e); err != nil {
 		f.closeBacking(h)
-		f.claims.Release(h.claim)
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	h.id = e.ID
+	if want != nil {
+		// Handles that keep pages read one File, which fails as a whole.
+		h.claim, h.rereads = f.claims.Acquire(claims.Key{Ino: ino, ID: e.ID, SHA256: *want}, e.Size, h.keepsPages())
+	}
 	return h, fuse.OK
 }
 
@@ -121,10 +124,13 @@ func (h *fileHandle) needsProof() bool {
 }
 
 // openBacking opens the materialized file, and reports whether the kernel reads the file
-// directly. In that case the open needs no origin.
-func (f *filesystem) openBacking(h *fileHandle) bool {
+// directly. In that case the open needs no origin. The reads of a file with an unproven claim have to pass
+// through this process.
+func (f *filesystem) openBacking(h *fileHandle, proven bool) bool {
 	if h.inode = f.passthrough.join(h.ino); h.inode == nil {
-		h.backing = f.findBacking(h)
+		if proven {
+			h.backing = f.findBacking(h)
+		}
 		h.inode = f.passthrough.open(h.ino, h.backing)
 	}
 	if !h.inode.passes() {
@@ -141,12 +147,8 @@ func (f *filesystem) openBacking(h *fileHandle) bool {
 	return true
 }
 
-// findBacking returns the materialized file, or nil. A file with an unproven claim has none, so
-// that its reads pass through this process.
+// findBacking returns the materialized file, or nil.
 func (f *filesystem) findBacking(h *fileHandle) backing {
-	if h.claim != nil {
-		return nil
-	}
 	p, ok := f.engine.openBacking(h.id)
 	if !ok {
 		return nil

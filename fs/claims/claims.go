@@ -48,13 +48,14 @@ type Claim struct {
 	lost  bool             // an early read was dropped; guarded by mu
 }
 
-// Acquire returns the claim of a file of size bytes for one handle. If the claim is new, the kernel has to
-// drop its pages of the file, which no Add has seen.
-func (s *Set) Acquire(k Key, size int64) (c *Claim, isNew bool) {
+// Acquire returns the claim of a file of size bytes for one handle. It is the claim of the other handles
+// with share, which the caller must not set if they may have read wrong bytes. If the claim is new, the
+// kernel has to drop its pages of the file, which no Add has seen.
+func (s *Set) Acquire(k Key, size int64, share bool) (c *Claim, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c = s.open[k]
-	if c == nil || !c.canComplete() {
+	if c == nil || !share || !c.canComplete() {
 		c, isNew = &Claim{Key: k, size: size, held: &s.held}, true
 		if s.open == nil {
 			s.open = map[Key]*Claim{}

@@ -26,7 +26,7 @@ func TestOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var s Set
-			c, _ := s.Acquire(Key{}, 1000)
+			c, _ := s.Acquire(Key{}, 1000, true)
 			done := -1
 			for i, r := range tt.reads {
 				sum, complete := c.Add(b[r.off:r.end], r.off)
@@ -47,11 +47,37 @@ func TestOrder(t *testing.T) {
 	}
 	var s Set
 	s.held.Store(maxHeld)
-	c, _ := s.Acquire(Key{}, 1000)
+	c, _ := s.Acquire(Key{}, 1000, true)
 	if c.Add(b[1:], 1); len(c.early) > 0 || s.held.Load() != maxHeld {
 		t.Errorf("%d reads are held without room", len(c.early))
 	}
-	if _, isNew := s.Acquire(Key{}, 1000); !isNew {
+	if _, isNew := s.Acquire(Key{}, 1000, true); !isNew {
 		t.Error("a claim that lacks a read is used again")
+	}
+}
+
+// The handles of a file have one claim, until one must not share it.
+func TestShare(t *testing.T) {
+	var s Set
+	first, isNew := s.Acquire(Key{}, 1000, true)
+	if !isNew {
+		t.Error("the first claim is not new")
+	}
+	first.Add(make([]byte, 10), 0)
+	if second, isNew := s.Acquire(Key{}, 1000, true); second != first || isNew {
+		t.Error("a second handle has another claim")
+	}
+	alone, isNew := s.Acquire(Key{}, 1000, false)
+	if alone == first || !isNew {
+		t.Error("a handle shares a claim that it must not share")
+	}
+	if later, isNew := s.Acquire(Key{}, 1000, true); later != alone || isNew {
+		t.Error("a later handle does not share the newest claim")
+	}
+	for _, c := range []*Claim{first, first, alone, alone, nil} {
+		s.Release(c)
+	}
+	if len(s.open) != 0 || s.Held() != 0 {
+		t.Errorf("%d claims and %d bytes are left", len(s.open), s.Held())
 	}
 }
