@@ -51,8 +51,12 @@ type engine interface {
 
 // An unprovenReader is a rangeReader of a file that is not proven by its origin.
 type unprovenReader interface {
-	// KeepsPages reports whether the kernel may use its pages of the file.
-	KeepsPages() bool
+	// File returns the File, which fails as a whole.
+	File() *reconstruct.File
+
+	// KeepsPages reports whether the kernel may use its pages of an inode of the file. It must be
+	// called once for each open.
+	KeepsPages(ino uint64) bool
 
 	// NeedsProof reports whether the next read waits until the whole file was read.
 	NeedsProof() bool

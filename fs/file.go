@@ -30,7 +30,7 @@ type fileHandle struct {
 	backing backing       // the materialized file, for splicing; nil: none
 	inode   *openInode    // nil: not counted
 	claim   *claims.Claim // unproven; nil: none
-	rereads bool          // claim has not seen the pages that the kernel has
+	rereads bool          // the kernel has pages that may be wrong, or that claim has not seen
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel sends no OPEN and RELEASE, and its
@@ -51,7 +51,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if f.engine.backingWasCorrupt(h.id) || h.rereads || !h.keepsPages() {
+	if f.engine.backingWasCorrupt(h.id) || h.rereads {
 		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its spliced, uncompared or unproven pages
 	}
 	if h.inode.passes() {
@@ -101,9 +101,14 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	h.id = e.ID
+	var of any = e.ID
+	if r, ok := h.reader.(unprovenReader); ok {
+		of, h.rereads = r.File(), !r.KeepsPages(ino)
+	}
 	if want != nil {
-		// Handles that keep pages read one File, which fails as a whole.
-		h.claim, h.rereads = f.claims.Acquire(claims.Key{Ino: ino, ID: e.ID, SHA256: *want}, e.Size, h.keepsPages())
+		var isNew bool
+		h.claim, isNew = f.claims.Acquire(claims.Key{Ino: ino, File: of, SHA256: *want}, e.Size)
+		h.rereads = h.rereads || isNew
 	}
 	return h, fuse.OK
 }
@@ -111,12 +116,6 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 // proofLimit is the time limit of a read that waits until a whole file was read and proven. It ends
 // earlier if the origin does not answer.
 const proofLimit = 24 * time.Hour
-
-// keepsPages reports whether the kernel may use its pages of the file, as far as its proof goes.
-func (h *fileHandle) keepsPages() bool {
-	r, ok := h.reader.(unprovenReader)
-	return !ok || r.KeepsPages()
-}
 
 func (h *fileHandle) needsProof() bool {
 	r, ok := h.reader.(unprovenReader)

@@ -9,6 +9,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
+	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // moved replaces the place of a file by the present one. It reports whether they differ: a repack
@@ -110,8 +111,11 @@ func (m *movableReader) next(ctx context.Context, old *placedReader) (*placedRea
 // Close implements rangeReader.
 func (m *movableReader) Close() error { return m.now.Load().Close() }
 
+// File implements unprovenReader.
+func (m *movableReader) File() *reconstruct.File { return m.now.Load().File() }
+
 // KeepsPages implements unprovenReader.
-func (m *movableReader) KeepsPages() bool { return m.now.Load().KeepsPages() }
+func (m *movableReader) KeepsPages(ino uint64) bool { return m.now.Load().KeepsPages(ino) }
 
 // NeedsProof implements unprovenReader.
 func (m *movableReader) NeedsProof() bool { return m.now.Load().NeedsProof() }

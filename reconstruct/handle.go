@@ -23,7 +23,6 @@ type Handle struct {
 	close context.CancelFunc
 
 	release func() // ends the hold of a plan; nil: the file is proven
-	keeps   bool   // see KeepsPages
 
 	mu          sync.Mutex
 	streams     []*stream // least recently used first; guarded by mu
@@ -77,7 +76,6 @@ func (f *File) Handle() *Handle {
 	h := &Handle{f: f}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	if f.tracker != nil {
-		h.keeps = f.hasHandle.Swap(true) || f.gated && !f.r.suspects.has(f.id)
 		plan, file := f.r.c.Hold(f.id), f.r.open.hold(f)
 		h.release = func() { plan(); file() }
 	}
@@ -85,9 +83,17 @@ func (f *File) Handle() *Handle {
 	return h
 }
 
-// KeepsPages reports whether pages of the file that earlier handles have read may be used. They
-// may be wrong if their bytes were not proven, and the file was closed or found corrupt since.
-func (h *Handle) KeepsPages() bool { return h.f.tracker == nil || h.keeps }
+// KeepsPages reports whether pages of inode ino that earlier handles have read may be used. They
+// may be wrong if their bytes were not proven, and came from another File. The first call for an inode
+// returns false unless all Files with this ID are gated.
+func (h *Handle) KeepsPages(ino uint64) bool {
+	f := h.f
+	if f.tracker == nil {
+		return true
+	}
+	_, known := f.inodes.LoadOrStore(ino, nil)
+	return known || (f.r.strict || f.size <= smallFile) && !f.r.suspects.has(f.id)
+}
 
 // NeedsProof is File.NeedsProof.
 func (h *Handle) NeedsProof() bool { return h.f.tracker != nil && h.f.NeedsProof() }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -172,8 +173,8 @@ type File struct {
 	isOpen    atomic.Bool // a gated file is proven, and in memory if it is small
 	needsSum  bool        // its SHA-256 is a part of the proof
 	successor atomic.Pointer[File]
-	hasHandle atomic.Bool // it had a handle
-	dropped   bool        // no later open returns it; guarded by files.mu
+	inodes    sync.Map // numbers for which KeepsPages was called
+	dropped   bool     // no later open returns it; guarded by files.mu
 
 	verifiedWhole atomic.Bool // a complete read has matched the file hash
 	hashed        atomic.Int32

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/xetfs/xetfs/codec"
 )
 
 // maxHeld bounds the bytes that all claims hold of early reads. The kernel's readahead sends the
@@ -29,7 +27,7 @@ type Set struct {
 // A Key names the claim of an inode.
 type Key struct {
 	Ino    uint64
-	ID     codec.FileID
+	File   any      // the open file that handles read, or another comparable name of it
 	SHA256 [32]byte // of the whole file, by its path or its entry
 }
 
@@ -48,14 +46,13 @@ type Claim struct {
 	lost  bool             // an early read was dropped; guarded by mu
 }
 
-// Acquire returns the claim of a file of size bytes for one handle. It is the claim of the other handles
-// with share, which the caller must not set if they may have read wrong bytes. If the claim is new, the
-// kernel has to drop its pages of the file, which no Add has seen.
-func (s *Set) Acquire(k Key, size int64, share bool) (c *Claim, isNew bool) {
+// Acquire returns the claim of a file of size bytes for one handle. If the claim is new, the kernel has to
+// drop its pages of the file, which no Add has seen.
+func (s *Set) Acquire(k Key, size int64) (c *Claim, isNew bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c = s.open[k]
-	if c == nil || !share || !c.canComplete() {
+	if c == nil || !c.canComplete() {
 		c, isNew = &Claim{Key: k, size: size, held: &s.held}, true
 		if s.open == nil {
 			s.open = map[Key]*Claim{}

@@ -26,7 +26,7 @@ func TestOrder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var s Set
-			c, _ := s.Acquire(Key{}, 1000, true)
+			c, _ := s.Acquire(Key{}, 1000)
 			done := -1
 			for i, r := range tt.reads {
 				sum, complete := c.Add(b[r.off:r.end], r.off)
@@ -47,32 +47,32 @@ func TestOrder(t *testing.T) {
 	}
 	var s Set
 	s.held.Store(maxHeld)
-	c, _ := s.Acquire(Key{}, 1000, true)
+	c, _ := s.Acquire(Key{}, 1000)
 	if c.Add(b[1:], 1); len(c.early) > 0 || s.held.Load() != maxHeld {
 		t.Errorf("%d reads are held without room", len(c.early))
 	}
-	if _, isNew := s.Acquire(Key{}, 1000, true); !isNew {
+	if _, isNew := s.Acquire(Key{}, 1000); !isNew {
 		t.Error("a claim that lacks a read is used again")
 	}
 }
 
-// The handles of a file have one claim, until one must not share it.
+// The handles of a file have one claim, those of another open file do not.
 func TestShare(t *testing.T) {
 	var s Set
-	first, isNew := s.Acquire(Key{}, 1000, true)
+	first, isNew := s.Acquire(Key{}, 1000)
 	if !isNew {
 		t.Error("the first claim is not new")
 	}
 	first.Add(make([]byte, 10), 0)
-	if second, isNew := s.Acquire(Key{}, 1000, true); second != first || isNew {
+	if second, isNew := s.Acquire(Key{}, 1000); second != first || isNew {
 		t.Error("a second handle has another claim")
 	}
-	alone, isNew := s.Acquire(Key{}, 1000, false)
+	alone, isNew := s.Acquire(Key{File: 1}, 1000)
 	if alone == first || !isNew {
 		t.Error("a handle shares a claim that it must not share")
 	}
-	if later, isNew := s.Acquire(Key{}, 1000, true); later != alone || isNew {
-		t.Error("a later handle does not share the newest claim")
+	if later, isNew := s.Acquire(Key{File: 1}, 1000); later != alone || isNew {
+		t.Error("a later handle does not share the claim of its file")
 	}
 	for _, c := range []*Claim{first, first, alone, alone, nil} {
 		s.Release(c)
