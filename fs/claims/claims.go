@@ -131,12 +131,13 @@ func (c *Claim) hashLocked(p []byte, off int64) bool {
 }
 
 func (c *Claim) holdLocked(p []byte, off int64) {
-	if len(c.early[off]) >= len(p) {
+	if c.lost || len(c.early[off]) >= len(p) {
 		return
 	}
 	if n := int64(len(p)); c.held.Add(n) > maxHeld {
 		c.held.Add(-n)
 		c.lost = true
+		c.dropAllLocked() // it would keep the room from claims that can complete
 		return
 	}
 	c.dropLocked(off)
@@ -155,6 +156,10 @@ func (c *Claim) dropLocked(off int64) {
 func (c *Claim) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.dropAllLocked()
+}
+
+func (c *Claim) dropAllLocked() {
 	for off := range c.early {
 		c.dropLocked(off)
 	}
