@@ -54,8 +54,7 @@ type unprovenReader interface {
 	// File returns the File, which fails as a whole.
 	File() *reconstruct.File
 
-	// KeepsPages reports whether the kernel may use its pages of an inode of the file. It must be
-	// called once for each open.
+	// KeepsPages reports whether the kernel may keep its pages of an inode. Each open calls it once.
 	KeepsPages(ino uint64) bool
 
 	// NeedsProof reports whether the next read waits until the whole file was read.

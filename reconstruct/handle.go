@@ -83,9 +83,9 @@ func (f *File) Handle() *Handle {
 	return h
 }
 
-// KeepsPages reports whether pages of inode ino that earlier handles have read may be used. They
-// may be wrong if their bytes were not proven, and came from another File. The first call for an inode
-// returns false unless all Files with this ID are gated.
+// KeepsPages reports whether the kernel may keep its pages of inode ino. They may be wrong if their
+// bytes were not proven, and another File returned them. So the first call for an inode returns false,
+// unless every File with this ID is gated. Each open calls it once.
 func (h *Handle) KeepsPages(ino uint64) bool {
 	f := h.f
 	if f.tracker == nil {

@@ -27,7 +27,7 @@ type Set struct {
 // A Key names the claim of an inode.
 type Key struct {
 	Ino    uint64
-	File   any      // the open file that handles read, or another comparable name of it
+	File   any      // identity of the content, comparable: handles that differ in it share nothing
 	SHA256 [32]byte // of the whole file, by its path or its entry
 }
 
