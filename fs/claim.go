@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/claims"
 )
 
 // claimedSHA256 returns the SHA-256 that an entry claims, or nil. An entry of a source without proofs is
@@ -38,6 +39,16 @@ func (f *filesystem) unprovenSHA256(v *volume, e *page.Entry) (*[32]byte, error)
 		return nil, f.engine.CheckSHA256(e.ID, *want)
 	}
 	return want, nil
+}
+
+// acquireClaim gives a handle the claim of its file.
+func (f *filesystem) acquireClaim(h *fileHandle, want [32]byte) {
+	k := claims.Key{Ino: h.ino, File: h.id, SHA256: want}
+	if r, ok := h.reader.(unprovenReader); ok {
+		k.File = r.File() // another File with this ID may have returned wrong bytes
+	}
+	c, isNew := f.claims.Acquire(k, h.size)
+	h.claim, h.dropPages = c, h.dropPages || isNew
 }
 
 // falseClaim returns an error if the SHA-256 of an open file differs from its claim. It waits for

@@ -30,7 +30,8 @@ type fileHandle struct {
 	backing backing       // the materialized file, for splicing; nil: none
 	inode   *openInode    // nil: not counted
 	claim   *claims.Claim // unproven; nil: none
-	rereads bool          // the kernel has pages that may be wrong, or that claim has not seen
+
+	dropPages bool // by the kernel at the open: they may be wrong, or claim has not seen them
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel sends no OPEN and RELEASE, and its
@@ -51,7 +52,7 @@ func (f *filesystem) Open(interrupted <-chan struct{}, in *fuse.OpenIn, out *fus
 	f.counters.opens.Add(1)
 	out.Fh = f.files.add(h)
 	out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_NOFLUSH
-	if f.engine.backingWasCorrupt(h.id) || h.rereads {
+	if f.engine.backingWasCorrupt(h.id) || h.dropPages {
 		out.OpenFlags = fuse.FOPEN_NOFLUSH // the kernel drops its spliced, uncompared or unproven pages
 	}
 	if h.inode.passes() {
@@ -101,14 +102,11 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	h.id = e.ID
-	var of any = e.ID
 	if r, ok := h.reader.(unprovenReader); ok {
-		of, h.rereads = r.File(), !r.KeepsPages(ino)
+		h.dropPages = !r.KeepsPages(ino)
 	}
 	if want != nil {
-		var isNew bool
-		h.claim, isNew = f.claims.Acquire(claims.Key{Ino: ino, File: of, SHA256: *want}, e.Size)
-		h.rereads = h.rereads || isNew
+		f.acquireClaim(h, *want)
 	}
 	return h, fuse.OK
 }

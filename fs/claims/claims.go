@@ -1,4 +1,5 @@
-// Package claims compares the reads of open files with a SHA-256 that nothing has proven.
+// Package claims computes the SHA-256 of open files from their reads, where a path or an entry claims one
+// that nothing has proven. The caller compares.
 //
 // In order of use: Set.Acquire for each handle, Claim.Add for each read, and Set.Release.
 package claims
@@ -76,7 +77,9 @@ func (s *Set) Release(c *Claim) {
 	if s.open[c.Key] == c {
 		delete(s.open, c.Key)
 	}
-	c.drop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.dropAllLocked()
 }
 
 // Held returns the bytes that all claims hold of early reads.
@@ -152,13 +155,7 @@ func (c *Claim) dropLocked(off int64) {
 	delete(c.early, off)
 }
 
-// drop drops the reads that the claim holds.
-func (c *Claim) drop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.dropAllLocked()
-}
-
+// dropAllLocked drops the reads that the claim holds.
 func (c *Claim) dropAllLocked() {
 	for off := range c.early {
 		c.dropLocked(off)
