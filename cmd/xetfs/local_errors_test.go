@@ -38,11 +38,15 @@ func TestLocalErrors(t *testing.T) {
 	}
 }
 
-// A full disk names the next step, whatever the place: a temporary file, the disk cache, the output.
+// A full or read-only disk names the next step, whatever the place: a temporary file, the disk cache, the
+// output.
 func TestFullDisk(t *testing.T) {
-	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+	for errno, step := range map[syscall.Errno]string{
+		syscall.ENOSPC: "free some space and try again", syscall.EDQUOT: "free some space and try again",
+		syscall.EROFS: "mount that file system for writing",
+	} {
 		for _, err := range []error{fmt.Errorf("store: %w", errno), &os.PathError{Op: "write", Path: "x", Err: errno}} {
-			want := sentence(err) + "; free some space and try again"
+			want := sentence(err) + "; " + step
 			if got := userText(err); got != want {
 				t.Errorf("the user reads %q, want %q", got, want)
 			}
