@@ -23,6 +23,11 @@ const (
 	maxSkipNames   = 32
 	maxSkipNumbers = 4096
 
+	// Programs that read in random order visit most directories once. After freeFailures failed
+	// comparisons of any directories, at most maxSkipAll runs are skipped.
+	freeFailures = 8
+	maxSkipAll   = 32
+
 	// maxCrossings is how often a window looks for its reader in another directory between two
 	// announcements.
 	maxCrossings = 4
@@ -67,6 +72,7 @@ type Detector struct {
 	dirs    *lru.Cache[dirKey, *dirState] // guarded by mu
 	readers []*reader                     // least recently used first; guarded by mu
 	checks  int                           // comparisons under way; guarded by mu
+	all     backoff                       // of all directories; guarded by mu
 }
 
 // An access is an open or a read of a file.
@@ -211,13 +217,13 @@ func (d *Detector) recordLocked(t Tree, e *page.Entry) {
 	dir, name := split(e.Path)
 	key := dirKey{t, dir}
 	s := d.dirLocked(key)
-	if run := s.names.open(name, e.Path, d.startRun()); run != nil {
+	if run := s.names.open(name, e.Path, d.startRun(), &d.all); run != nil {
 		d.checkLocked(key, byName, run)
 	}
 	if !s.listed {
 		return
 	}
-	if run := s.numbers.open(t.Number(e), e.Path, d.startRun()); run != nil {
+	if run := s.numbers.open(t.Number(e), e.Path, d.startRun(), &d.all); run != nil {
 		d.checkLocked(key, byNumber, run)
 	}
 }
@@ -311,6 +317,7 @@ func (d *Detector) check(key dirKey, o order, run []string) {
 	d.lock()
 	defer d.mu.Unlock()
 	d.checks--
+	d.checkedLocked(ok)
 	if s, found := d.dirs.Get(key); found && o == byName {
 		s.names.checked(ok, maxSkipNames)
 	} else if found {
@@ -319,6 +326,16 @@ func (d *Detector) check(key dirKey, o order, run []string) {
 	if ok && d.ctx.Err() == nil && !d.knownLocked(w) {
 		d.startLocked(w)
 	}
+}
+
+// checkedLocked records the result of a comparison of any directory. Few runs of a random order succeed by
+// chance, so a success halves the failures.
+func (d *Detector) checkedLocked(ok bool) {
+	if ok {
+		d.all.failed, d.all.skip = d.all.failed/2, 0
+		return
+	}
+	d.all.fail(freeFailures, maxSkipAll)
 }
 
 // knownLocked reports whether the last file of a walk is in a window.

@@ -3,9 +3,12 @@ package sequence
 import (
 	"context"
 	"fmt"
+	"iter"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -228,6 +231,48 @@ func TestPushMissedRead(t *testing.T) {
 		synctest.Wait()
 		if !p.cached["d/003"] {
 			t.Errorf("after reads of 000 and 001 files %q are pushed", p.pushed)
+		}
+	})
+}
+
+// A countingTree counts the comparisons with it.
+type countingTree struct {
+	*fakeTree
+	lists atomic.Int64
+}
+
+func (t *countingTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
+	t.lists.Add(1)
+	return t.fakeTree.List(ctx, dir, after)
+}
+
+// A program that reads files of many directories in random order costs few comparisons. The next files in
+// order are pushed.
+func TestRandomOrderIsRarelyCompared(t *testing.T) {
+	var files []string
+	for i := range 2 * maxDirs {
+		files = append(files, folder(fmt.Sprintf("%03d", i), 30)...)
+	}
+	random := slices.Clone(files)
+	dice := rand.New(rand.NewPCG(1, 2))
+	dice.Shuffle(len(random), func(i, j int) { random[i], random[j] = random[j], random[i] })
+	tree := &countingTree{fakeTree: newTree(files...)}
+	withPages(t, tree.fakeTree, func(p *pageCache) {
+		read := func(paths ...string) {
+			for _, path := range paths {
+				e := tree.byPath[path]
+				p.Read(tree, &e)
+				synctest.Wait()
+			}
+		}
+		read(random...)
+		if n := tree.lists.Load(); n > int64(len(files)/50) {
+			t.Errorf("%d comparisons of %d files in random order", n, len(files))
+		}
+		p.pushed = nil
+		read(files[:2*maxSkipAll]...)
+		if len(p.pushed) == 0 {
+			t.Error("no file is pushed afterwards")
 		}
 	})
 }

@@ -8,12 +8,17 @@ import (
 const maxRuns = 4 // of one directory: readers at different places of it
 
 // candidates are the runs of one directory in one order. A run of ascending keys may skip files,
-// so it is compared with the tree before it counts. Comparisons get rarer while they fail.
+// so it is compared with the tree before it counts.
 type candidates[K cmp.Ordered] struct {
 	runs     []run[K] // least recently extended first
 	checking bool     // a comparison is under way
-	failed   int      // comparisons
-	skip     int      // runs that are not compared
+	backoff
+}
+
+// A backoff makes comparisons rarer while they fail.
+type backoff struct {
+	failed int // comparisons
+	skip   int // runs that are not compared
 }
 
 // A run is files that were opened in ascending order of their keys.
@@ -23,14 +28,10 @@ type run[K cmp.Ordered] struct {
 }
 
 // open records the open of a file. It returns the files of a run of length n that is to be compared with
-// the tree, or nil. The caller reports the result to checked.
-func (c *candidates[K]) open(key K, path string, n int) []string {
+// the tree, or nil. The caller reports the result to checked. all is the backoff of all directories.
+func (c *candidates[K]) open(key K, path string, n int, all *backoff) []string {
 	paths := c.extend(key, path, n)
-	if len(paths) < n || c.checking {
-		return nil
-	}
-	if c.skip > 0 {
-		c.skip--
+	if len(paths) < n || c.checking || c.skips() || all.skips() {
 		return nil
 	}
 	c.checking = true
@@ -61,8 +62,7 @@ func (c *candidates[K]) extend(key K, path string, n int) []string {
 	return r.paths
 }
 
-// checked records the result of a comparison. After n failures the next 2^n runs are skipped, at
-// most maxSkip.
+// checked records the result of a comparison.
 func (c *candidates[K]) checked(ok bool, maxSkip int) {
 	c.checking = false
 	if ok {
@@ -70,9 +70,25 @@ func (c *candidates[K]) checked(ok bool, maxSkip int) {
 		c.retry()
 		return
 	}
-	c.failed++
-	c.skip = min(maxSkip, 1<<min(c.failed, 16))
+	c.fail(0, maxSkip)
+}
+
+// skips reports whether not to compare a run.
+func (b *backoff) skips() bool {
+	if b.skip == 0 {
+		return false
+	}
+	b.skip--
+	return true
+}
+
+// fail records a failed comparison. After free+n failures the next 2^n runs are skipped, at most maxSkip.
+func (b *backoff) fail(free, maxSkip int) {
+	b.failed = min(b.failed+1, free+16)
+	if n := b.failed - free; n > 0 {
+		b.skip = min(maxSkip, 1<<n)
+	}
 }
 
 // retry compares the next run, whatever failed before.
-func (c *candidates[K]) retry() { c.failed, c.skip = 0, 0 }
+func (b *backoff) retry() { b.failed, b.skip = 0, 0 }
