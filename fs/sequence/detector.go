@@ -26,7 +26,7 @@ const (
 	// Programs that read in random order visit most directories once. After freeFailures failed
 	// comparisons of any directories, at most maxSkipAll runs are skipped.
 	freeFailures = 8
-	maxSkipAll   = 32
+	maxSkipAll   = 64
 
 	// maxCrossings is how often a window looks for its reader in another directory between two
 	// announcements.
