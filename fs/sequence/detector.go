@@ -23,10 +23,10 @@ const (
 	maxSkipNames   = 32
 	maxSkipNumbers = 4096
 
-	// Programs that read in random order visit most directories once. After freeFailures failed
-	// comparisons of any directories, at most maxSkipAll runs are skipped.
+	// freeFailures is how many comparisons of any directories fail before opens are skipped, and maxSkipOpens
+	// is how many. A program that reads many directories in random order visits most of them rarely.
 	freeFailures = 8
-	maxSkipAll   = 64
+	maxSkipOpens = 256
 
 	// maxCrossings is how often a window looks for its reader in another directory between two
 	// announcements.
@@ -72,7 +72,7 @@ type Detector struct {
 	dirs    *lru.Cache[dirKey, *dirState] // guarded by mu
 	readers []*reader                     // least recently used first; guarded by mu
 	checks  int                           // comparisons under way; guarded by mu
-	all     backoff                       // of all directories; guarded by mu
+	random  backoff                       // of opens outside windows; guarded by mu
 }
 
 // An access is an open or a read of a file.
@@ -211,19 +211,19 @@ func (d *Detector) recordMissedLocked() {
 }
 
 func (d *Detector) recordLocked(t Tree, e *page.Entry) {
-	if d.ctx.Err() != nil || d.continueLocked(t, e.Path) {
+	if d.ctx.Err() != nil || d.continueLocked(t, e.Path) || d.random.skips() {
 		return
 	}
 	dir, name := split(e.Path)
 	key := dirKey{t, dir}
 	s := d.dirLocked(key)
-	if run := s.names.open(name, e.Path, d.startRun(), &d.all); run != nil {
+	if run := s.names.open(name, e.Path, d.startRun()); run != nil {
 		d.checkLocked(key, byName, run)
 	}
 	if !s.listed {
 		return
 	}
-	if run := s.numbers.open(t.Number(e), e.Path, d.startRun(), &d.all); run != nil {
+	if run := s.numbers.open(t.Number(e), e.Path, d.startRun()); run != nil {
 		d.checkLocked(key, byNumber, run)
 	}
 }
@@ -332,10 +332,10 @@ func (d *Detector) check(key dirKey, o order, run []string) {
 // chance, so a success halves the failures.
 func (d *Detector) checkedLocked(ok bool) {
 	if ok {
-		d.all.failed, d.all.skip = d.all.failed/2, 0
+		d.random.failed, d.random.skip = d.random.failed/2, 0
 		return
 	}
-	d.all.fail(freeFailures, maxSkipAll)
+	d.random.fail(freeFailures, maxSkipOpens)
 }
 
 // knownLocked reports whether the last file of a walk is in a window.

@@ -18,7 +18,7 @@ type candidates[K cmp.Ordered] struct {
 // A backoff makes comparisons rarer while they fail.
 type backoff struct {
 	failed int // comparisons
-	skip   int // runs that are not compared
+	skip   int // runs, or opens of files, that are left out
 }
 
 // A run is files that were opened in ascending order of their keys.
@@ -28,10 +28,10 @@ type run[K cmp.Ordered] struct {
 }
 
 // open records the open of a file. It returns the files of a run of length n that is to be compared with
-// the tree, or nil. The caller reports the result to checked. all is the backoff of all directories.
-func (c *candidates[K]) open(key K, path string, n int, all *backoff) []string {
+// the tree, or nil. The caller reports the result to checked.
+func (c *candidates[K]) open(key K, path string, n int) []string {
 	paths := c.extend(key, path, n)
-	if len(paths) < n || c.checking || c.skips() || all.skips() {
+	if len(paths) < n || c.checking || c.skips() {
 		return nil
 	}
 	c.checking = true
@@ -73,7 +73,7 @@ func (c *candidates[K]) checked(ok bool, maxSkip int) {
 	c.fail(0, maxSkip)
 }
 
-// skips reports whether not to compare a run.
+// skips reports whether to leave out the next run or open.
 func (b *backoff) skips() bool {
 	if b.skip == 0 {
 		return false
@@ -82,7 +82,7 @@ func (b *backoff) skips() bool {
 	return true
 }
 
-// fail records a failed comparison. After free+n failures the next 2^n runs are skipped, at most maxSkip.
+// fail records a failed comparison. After free+n failures the next 2^n are skipped, at most maxSkip.
 func (b *backoff) fail(free, maxSkip int) {
 	b.failed = min(b.failed+1, free+16)
 	if n := b.failed - free; n > 0 {

@@ -69,7 +69,7 @@ func TestCandidates(t *testing.T) {
 			var c candidates[string]
 			var got []string
 			for _, name := range strings.Fields(tt.open) {
-				if run := c.open(name, name, startRun, &backoff{}); run != nil {
+				if run := c.open(name, name, startRun); run != nil {
 					got = append(got, strings.Join(run, ""))
 					c.checked(false, 0)
 				}
@@ -82,7 +82,7 @@ func TestCandidates(t *testing.T) {
 	var c candidates[int]
 	var compared []int
 	for i := range 100 {
-		if c.open(i, fmt.Sprint(i), startRun, &backoff{}) != nil {
+		if c.open(i, fmt.Sprint(i), startRun) != nil {
 			compared = append(compared, i)
 			c.checked(false, 8)
 		}
