@@ -308,14 +308,11 @@ func repackDamage(r *repack.Report) (result error) {
 	if r.Left > 0 {
 		result = ui.ErrDamage
 	}
-	for _, x := range r.Usage.Xorbs {
-		switch {
-		case x.Err == nil || x.Live.IsEmpty(): // a sweep deletes a xorb without live chunks
-		case errors.Is(x.Err, codec.ErrCorrupt):
+	for _, h := range r.Usage.Unusable() {
+		if errors.Is(r.Usage.Xorbs[h].Err, codec.ErrCorrupt) {
 			return ui.ErrDamage
-		default:
-			result = ui.ErrAbsent
 		}
+		result = ui.ErrAbsent
 	}
 	return result
 }

@@ -41,6 +41,17 @@ type XorbUsage struct {
 	Err      error // why sizes are not known: the xorb is missing or damaged
 }
 
+// Unusable returns the xorbs with live chunks that are missing or damaged, by hash.
+func (u *Usage) Unusable() (hashes []codec.Hash) {
+	for h, x := range u.Xorbs {
+		if x.Err != nil && !x.Live.IsEmpty() { // a sweep deletes a xorb without live chunks
+			hashes = append(hashes, h)
+		}
+	}
+	slices.SortFunc(hashes, codec.Hash.Compare)
+	return hashes
+}
+
 // A ShardUsage is the use of one shard.
 type ShardUsage struct {
 	Size  int64

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/fs/catalog/repack"
 	"github.com/xetfs/xetfs/fs/catalog/sweep"
 )
@@ -74,10 +75,25 @@ func WriteRepack(w io.Writer, r *repack.Report, dryRun bool) error {
 	doc.Field("reused", countsDoc(r.Reused))
 	doc.Field("read_bytes", r.Read)
 	doc.Field("left_files", r.Left)
+	doc.Field("left_xorbs", leftXorbs(r.Usage))
 	doc.Field("symbols", r.Symbols)
 	doc.Field("versions", r.Versions)
 	doc.Field("snapshots", r.Snapshots)
 	return doc.Close()
+}
+
+// A leftXorbDoc is a xorb that a repack leaves as it is, in JSON.
+type leftXorbDoc struct {
+	Hash   codec.Hash `json:"hash"`
+	Reason string     `json:"reason"`
+}
+
+func leftXorbs(u *sweep.Usage) []leftXorbDoc {
+	docs := []leftXorbDoc{} // not null in JSON
+	for _, h := range u.Unusable() {
+		docs = append(docs, leftXorbDoc{h, u.Xorbs[h].Err.Error()})
+	}
+	return docs
 }
 
 // A usageDoc is the use of shards and xorbs in JSON, and what a repack would replace.
