@@ -102,7 +102,7 @@ func (c *Cache) assemble(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 		r.Start = run.Chunks.End
 	}
 	copyTo(r.End)
-	run, err := concat(parts)
+	run, err := xorb.Join(parts, nil)
 	if err == nil {
 		run, err = c.src.Annotate(ctx, x, run)
 	}

@@ -97,7 +97,7 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 		all = append(all, run)
 		at.Start = run.Chunks.End
 	}
-	run, err := concat(all)
+	run, err := xorb.Join(all, nil)
 	if err != nil {
 		return err
 	}
@@ -177,26 +177,6 @@ func (c *Cache) firstAbsent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
 		return first
 	}
 	return codec.ChunkRange{Start: r.End, End: r.End}
-}
-
-// concat returns one run of consecutive runs.
-func concat(all []*xorb.Run) (*xorb.Run, error) {
-	if len(all) == 1 {
-		return all[0], nil
-	}
-	size := 0
-	for _, run := range all {
-		size += len(run.Packed)
-	}
-	r := codec.ChunkRange{Start: all[0].Chunks.Start, End: all[len(all)-1].Chunks.End}
-	packed, hashes := make([]byte, 0, size), make([]codec.Hash, 0, r.Len())
-	for _, run := range all {
-		packed = append(packed, run.Packed...)
-		for i := run.Chunks.Start; i < run.Chunks.End; i++ {
-			hashes = append(hashes, run.Hash(i))
-		}
-	}
-	return xorb.ParseRun(packed, r, hashes)
 }
 
 // Unpack is xorb.Run.Unpack. Its error is for ShouldRetry.

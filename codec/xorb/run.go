@@ -60,6 +60,30 @@ func ParseRun(packed []byte, r codec.ChunkRange, hashes []codec.Hash) (*Run, err
 	return run, nil
 }
 
+// Join returns one run of consecutive runs, at least one. buffer returns memory for the packed bytes; nil:
+// it is allocated, and a single run is returned as it is.
+func Join(runs []*Run, buffer func(size int) []byte) (*Run, error) {
+	if len(runs) == 1 && buffer == nil {
+		return runs[0], nil
+	}
+	size, known := 0, false
+	for _, run := range runs {
+		size, known = size+len(run.Packed), known || run.Hashes != nil
+	}
+	if buffer == nil {
+		buffer = func(size int) []byte { return make([]byte, size) }
+	}
+	r := codec.ChunkRange{Start: runs[0].Chunks.Start, End: runs[len(runs)-1].Chunks.End}
+	packed, hashes := buffer(size)[:0], []codec.Hash(nil)
+	for _, run := range runs {
+		packed = append(packed, run.Packed...)
+		for i := run.Chunks.Start; known && i < run.Chunks.End; i++ {
+			hashes = append(hashes, run.Hash(i))
+		}
+	}
+	return ParseRun(packed, r, hashes)
+}
+
 // Size returns the unpacked bytes of one chunk.
 func (r *Run) Size(chunk uint32) int {
 	i := chunk - r.Chunks.Start

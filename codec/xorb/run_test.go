@@ -247,3 +247,37 @@ func runOf(t testing.TB, chunks ...sample) *Run {
 	}
 	return run
 }
+
+// Join returns the chunks of consecutive runs, with the hashes that are known.
+func TestJoin(t *testing.T) {
+	hashed, _ := exampleRun(t, true)
+	bare, _ := exampleRun(t, false)
+	first, last := hashed.Chunks, hashed.Chunks
+	first.End--
+	last.Start = first.End
+	for name, tt := range map[string]struct {
+		runs []*Run
+		want []codec.Hash
+	}{
+		"hashes":       {[]*Run{hashed.Slice(first), hashed.Slice(last)}, hashed.Hashes},
+		"no hashes":    {[]*Run{bare.Slice(first), bare.Slice(last)}, nil},
+		"some hashes":  {[]*Run{hashed.Slice(first), bare.Slice(last)}, append(slices.Clone(hashed.Hashes[:first.Len()]), codec.Hash{})},
+		"a single run": {[]*Run{hashed}, hashed.Hashes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			memory := make([]byte, len(hashed.Packed))
+			for _, buffer := range []func(int) []byte{nil, func(n int) []byte { return memory[:n] }} {
+				run, err := Join(tt.runs, buffer)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if run.Chunks != hashed.Chunks || !bytes.Equal(run.Packed, hashed.Packed) || !slices.Equal(run.Hashes, tt.want) {
+					t.Errorf("chunks %v, %d bytes, %d hashes", run.Chunks, len(run.Packed), len(run.Hashes))
+				}
+				if inMemory := &run.Packed[0] == &memory[0]; inMemory != (buffer != nil) {
+					t.Errorf("in the buffer: %v", inMemory)
+				}
+			}
+		})
+	}
+}

@@ -64,7 +64,7 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 		_, err := c.awaitSegment(ctx, running, func() bool { return false })
 		return nil, cmp.Or(err, errElsewhere)
 	case split > r.Start:
-		return c.inPieces(ctx, x, r, []codec.ChunkRange{{Start: r.Start, End: split}, {Start: split, End: r.End}}, o)
+		return c.inPieces(ctx, x, []codec.ChunkRange{{Start: r.Start, End: split}, {Start: split, End: r.End}}, o)
 	}
 	pl, ok, err := c.locate(ctx, x, r, asked)
 	switch {
@@ -75,7 +75,7 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 		if err != nil {
 			return nil, err
 		}
-		return c.inPieces(ctx, x, r, pieces, o)
+		return c.inPieces(ctx, x, pieces, o)
 	}
 	in := c.within(x, r, pl)
 	switch {
@@ -297,7 +297,7 @@ func headersOf(packed []byte) (all []xorb.ChunkHeader) {
 }
 
 // inPieces reads chunks that no single signed range has, for example of several files.
-func (c *Client) inPieces(ctx context.Context, x codec.Hash, r codec.ChunkRange, pieces []codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+func (c *Client) inPieces(ctx context.Context, x codec.Hash, pieces []codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	runs := make([]*xorb.Run, len(pieces))
 	going, ctx := errgroup.WithContext(ctx)
 	for i, piece := range pieces {
@@ -310,7 +310,7 @@ func (c *Client) inPieces(ctx context.Context, x codec.Hash, r codec.ChunkRange,
 	if err := going.Wait(); err != nil {
 		return nil, err
 	}
-	return join(r, runs, o.Buffer)
+	return xorb.Join(runs, o.Buffer)
 }
 
 // pieces divides chunks by the signed ranges that have them.
@@ -326,20 +326,4 @@ func (c *Client) pieces(ctx context.Context, x codec.Hash, r codec.ChunkRange) (
 		r.Start = end
 	}
 	return pieces, nil
-}
-
-// join returns one run of consecutive ones.
-func join(r codec.ChunkRange, runs []*xorb.Run, buffer func(n int) []byte) (*xorb.Run, error) {
-	n := 0
-	for _, run := range runs {
-		n += len(run.Packed)
-	}
-	packed := make([]byte, 0, n)
-	if buffer != nil {
-		packed = buffer(n)[:0]
-	}
-	for _, run := range runs {
-		packed = append(packed, run.Packed...)
-	}
-	return xorb.ParseRun(packed, r, nil)
 }
