@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin/metacache"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -106,4 +107,45 @@ func FuzzDecodePlaces(f *testing.F) {
 			t.Errorf("around = %+v, not in %+v", got, in)
 		}
 	})
+}
+
+// A lockedBackend fails a test that changes it without the lock of places.
+type lockedBackend struct {
+	origintest.Backend
+	t  *testing.T
+	ps *places
+}
+
+func (b *lockedBackend) check(doing string) {
+	if b.ps.storing.TryLock() {
+		b.ps.storing.Unlock()
+		b.t.Errorf("%s without the lock", doing)
+	}
+}
+
+func (b *lockedBackend) PutPage(h [32]byte, p []byte) error {
+	b.check("store")
+	return b.Backend.PutPage(h, p)
+}
+
+func (b *lockedBackend) ForgetPage(h [32]byte) {
+	b.check("drop")
+	b.Backend.ForgetPage(h)
+}
+
+// Dropped places do not come back by a store that began before: both hold a lock.
+func TestDropWaitsForStore(t *testing.T) {
+	ps, x := &places{}, codec.Hash{1}
+	disk := &lockedBackend{t: t, ps: ps}
+	ps.init(metacache.New(disk, "", false), 1<<20)
+	defer ps.close()
+	ps.learnChunks(x, 0, 0, headers(0, 10))
+	ps.store()
+	if n := len(disk.Pages()); n != 1 {
+		t.Errorf("%d places are in the disk cache", n)
+	}
+	ps.drop(x)
+	if n := len(disk.Pages()); n != 0 {
+		t.Errorf("%d places are in the disk cache after a drop", n)
+	}
 }
