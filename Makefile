@@ -67,7 +67,7 @@ fuzz:             ## every fuzz target for $(FUZZ)
 bench:            ## ten runs, ready for benchstat
 	$(GO) test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./... | tee bench.txt
 
-bench-mount:      ## the mount beside other file systems, as root, on a quiet machine: integration/bench/README.md
+bench-mount: setup ## the mount beside other file systems, as root, on a quiet machine: integration/bench/README.md
 	./integration/bench/run -bench-mib $(BENCH_MIB) -bench-rounds $(BENCH_ROUNDS) -bench-entries $(BENCH_ENTRIES)
 
 bench-links:      ## reads from a web server and a bucket over links of 25 ms, beside rclone, as root, on a quiet machine

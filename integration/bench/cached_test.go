@@ -85,7 +85,11 @@ func (b *cachedBench) round(t *testing.T, r *results, round int) {
 	before := b.server.Traffic()
 	m := b.whole(t)
 	path := m.File(b.file.Hash)
-	for _, s := range []struct{ name, path, pages string }{{ours, path, b.wholeCache}, {ext4, b.plain, b.plain}, {bare, b.bare, b.plain}} {
+	systems := []struct{ name, path, pages string }{{ours, path, b.wholeCache}, {ext4, b.plain, b.plain}, {bare, b.bare, b.plain}}
+	if round%2 == 1 {
+		slices.Reverse(systems)
+	}
+	for _, s := range systems {
 		add("whole file, cold, in a row", "MB/s", s.name, readCold(t, s.pages, func() float64 { return b.sequential(t, s.path) }))
 		add("whole file, warm, in a row", "MB/s", s.name, b.sequentialWarm(t, s.path))
 		add("whole file, warm, 4 KiB at random", "/s", s.name, b.randomWarm(t, s.path, round))
