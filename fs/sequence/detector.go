@@ -25,8 +25,10 @@ const (
 
 	// freeFailures is how many comparisons of any directories fail before opens are skipped, and maxSkipOpens
 	// is how many. A program that reads many directories in random order visits most of them rarely.
+	// Another program may list and read a directory meanwhile: listedTrials of its comparisons may fail.
 	freeFailures = 8
 	maxSkipOpens = 256
+	listedTrials = 4
 
 	// maxCrossings is how often a window looks for its reader in another directory between two
 	// announcements.
@@ -89,6 +91,7 @@ type dirKey struct {
 // A dirState has the opens of one directory.
 type dirState struct {
 	listed  bool // a numbered sequence needs a listing first
+	trials  int  // comparisons since the last listing that may fail before opens are skipped
 	names   candidates[string]
 	numbers candidates[uint64]
 }
@@ -164,7 +167,7 @@ func (d *Detector) Listed(t Tree, dir string) {
 	d.lock()
 	defer d.mu.Unlock()
 	s := d.dirLocked(dirKey{t, dir})
-	s.listed = true
+	s.listed, s.trials = true, listedTrials
 	s.names.retry()
 	s.numbers.retry()
 }
@@ -211,11 +214,14 @@ func (d *Detector) recordMissedLocked() {
 }
 
 func (d *Detector) recordLocked(t Tree, e *page.Entry) {
-	if d.ctx.Err() != nil || d.continueLocked(t, e.Path) || d.random.skips() {
+	if d.ctx.Err() != nil || d.continueLocked(t, e.Path) {
 		return
 	}
 	dir, name := split(e.Path)
 	key := dirKey{t, dir}
+	if d.skipsLocked(key) {
+		return
+	}
 	s := d.dirLocked(key)
 	if run := s.names.open(name, e.Path, d.startRun()); run != nil {
 		d.checkLocked(key, byName, run)
@@ -226,6 +232,15 @@ func (d *Detector) recordLocked(t Tree, e *page.Entry) {
 	if run := s.numbers.open(t.Number(e), e.Path, d.startRun()); run != nil {
 		d.checkLocked(key, byNumber, run)
 	}
+}
+
+// skipsLocked reports whether to skip an open outside windows.
+func (d *Detector) skipsLocked(key dirKey) bool {
+	if !d.random.skips() {
+		return false
+	}
+	s, ok := d.dirs.Get(key)
+	return !ok || s.trials == 0
 }
 
 func (d *Detector) checkLocked(key dirKey, o order, run []string) {
@@ -318,13 +333,23 @@ func (d *Detector) check(key dirKey, o order, run []string) {
 	defer d.mu.Unlock()
 	d.checks--
 	d.checkedLocked(ok)
-	if s, found := d.dirs.Get(key); found && o == byName {
-		s.names.checked(ok, maxSkipNames)
-	} else if found {
-		s.numbers.checked(ok, maxSkipNumbers)
+	if s, found := d.dirs.Get(key); found {
+		s.checked(o, ok)
 	}
 	if ok && d.ctx.Err() == nil && !d.knownLocked(w) {
 		d.startLocked(w)
+	}
+}
+
+// checked records the result of a comparison.
+func (s *dirState) checked(o order, ok bool) {
+	if !ok {
+		s.trials = max(0, s.trials-1)
+	}
+	if o == byName {
+		s.names.checked(ok, maxSkipNames)
+	} else {
+		s.numbers.checked(ok, maxSkipNumbers)
 	}
 }
 

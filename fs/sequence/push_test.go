@@ -266,11 +266,17 @@ func TestRandomOrderIsRarelyCompared(t *testing.T) {
 			}
 		}
 		read(random...)
-		if n := tree.lists.Load(); n > int64(len(files)/40) {
+		if n := tree.lists.Load(); n > int64(len(files)/30) {
 			t.Errorf("%d comparisons of %d files in random order", n, len(files))
 		}
 		p.pushed = nil
-		read(files[:2*maxSkipOpens]...)
+		p.Listed(tree, "000")
+		read(interleave(files[:30], random[:30])...)
+		if len(p.pushed) < 20 {
+			t.Errorf("%d files of a listed directory are pushed meanwhile", len(p.pushed))
+		}
+		p.pushed = nil
+		read(files[30 : 2*maxSkipOpens]...)
 		if len(p.pushed) == 0 {
 			t.Error("no file is pushed afterwards")
 		}
