@@ -1,7 +1,8 @@
 // Package claims computes the SHA-256 of open files from their reads, where a path or an entry claims one
 // that nothing has proven. The caller compares.
 //
-// In order of use: Set.Acquire for each handle, Claim.Add for each read, and Set.Release.
+// In order of use: Set.Acquire for each handle; Claim.Begin, Claim.Add and Claim.End for each read; and
+// Set.Release.
 package claims
 
 import (
@@ -10,11 +11,16 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// maxHeld bounds the bytes that all claims hold of early reads. The kernel's readahead sends the
-// reads of one program in almost any order.
+// maxHeld bounds the bytes that all claims hold of early reads. The kernel's readahead has up to 16 MiB of
+// reads under way, which end in any order. Without room, an early read waits for those before it.
 const maxHeld = 8 << 20
+
+// beginLimit is how long an early read without room waits if none before it is under way: the kernel has
+// sent the next one, but its goroutine may not run yet.
+const beginLimit = 50 * time.Millisecond
 
 // A Set has the claims of the open files of a mount. The handles of a file share one, because the
 // kernel sends no READ for a page that another handle has read. The zero Set is ready for use.
@@ -40,11 +46,19 @@ type Claim struct {
 	held    *atomic.Int64
 	handles int // guarded by Set.mu
 
-	mu    sync.Mutex
-	sum   hash.Hash        // of the bytes before next; guarded by mu
-	next  int64            // guarded by mu
-	early map[int64][]byte // reads after next, by offset; guarded by mu
-	lost  bool             // an early read was dropped; guarded by mu
+	mu      sync.Mutex
+	changed *sync.Cond       // a read has ended, or next has moved; of mu
+	reading map[int64]int    // number of reads under way, by offset; guarded by mu
+	sum     hash.Hash        // of the bytes before next; guarded by mu
+	next    int64            // guarded by mu
+	early   map[int64][]byte // reads after next, by offset; guarded by mu
+	lost    bool             // an early read was dropped; guarded by mu
+}
+
+func (s *Set) newClaim(k Key, size int64) *Claim {
+	c := &Claim{Key: k, size: size, held: &s.held, reading: map[int64]int{}, early: map[int64][]byte{}}
+	c.changed = sync.NewCond(&c.mu)
+	return c
 }
 
 // Acquire returns the claim of a file of size bytes for one handle. If the claim is new, the kernel has to
@@ -54,7 +68,7 @@ func (s *Set) Acquire(k Key, size int64) (c *Claim, isNew bool) {
 	defer s.mu.Unlock()
 	c = s.open[k]
 	if c == nil || !c.canComplete() {
-		c, isNew = &Claim{Key: k, size: size, held: &s.held}, true
+		c, isNew = s.newClaim(k, size), true
 		if s.open == nil {
 			s.open = map[Key]*Claim{}
 		}
@@ -92,16 +106,37 @@ func (c *Claim) canComplete() bool {
 	return !c.lost && c.next < c.size
 }
 
+// Begin records that a read at off is under way, until End. Both accept nil.
+func (c *Claim) Begin(off int64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading[off]++
+}
+
+// End ends a read, with or without Add.
+func (c *Claim) End(off int64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reading[off]--; c.reading[off] == 0 {
+		delete(c.reading, off)
+	}
+	c.changed.Broadcast()
+}
+
 // Add adds a read of the bytes p at off. It returns the SHA-256 once, when the reads cover the whole file.
-// Without room, Add drops an early read, which must be repeated.
+// An early read without room waits for the reads before it. If there are none, Add drops it: it must be
+// repeated.
 func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.next == c.size {
-		return sum, false
-	}
-	if off > c.next {
-		c.holdLocked(p, off)
+	c.awaitRoomLocked(p, off)
+	if off > c.next || c.next == c.size {
 		return sum, false
 	}
 	c.hashLocked(p, off)
@@ -114,10 +149,46 @@ func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 			}
 		}
 	}
+	c.changed.Broadcast()
 	if c.next < c.size {
 		return sum, false
 	}
 	return [32]byte(c.sum.Sum(nil)), true
+}
+
+// awaitRoomLocked holds an early read, or drops it. It returns at once for other reads.
+func (c *Claim) awaitRoomLocked(p []byte, off int64) {
+	var late *time.Timer
+	isLate := false
+	for off > c.next && !c.lost && !c.holdLocked(p, off) {
+		switch {
+		case c.isReadingBeforeLocked(off):
+		case isLate:
+			c.lost = true
+			c.dropAllLocked() // it would keep the room from claims that can complete
+			c.changed.Broadcast()
+			return
+		case late == nil:
+			late = time.AfterFunc(beginLimit, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				isLate = true
+				c.changed.Broadcast()
+			})
+			defer late.Stop()
+		}
+		c.changed.Wait()
+	}
+}
+
+// isReadingBeforeLocked reports whether a read at a lower offset is under way.
+func (c *Claim) isReadingBeforeLocked(off int64) bool {
+	for before := range c.reading {
+		if before < off {
+			return true
+		}
+	}
+	return false
 }
 
 // hashLocked hashes the part of a read after next. It reports whether such a part exists.
@@ -133,21 +204,18 @@ func (c *Claim) hashLocked(p []byte, off int64) bool {
 	return true
 }
 
-func (c *Claim) holdLocked(p []byte, off int64) {
-	if c.lost || len(c.early[off]) >= len(p) {
-		return
+// holdLocked copies an early read. It reports false without room.
+func (c *Claim) holdLocked(p []byte, off int64) bool {
+	if len(c.early[off]) >= len(p) {
+		return true
 	}
 	if n := int64(len(p)); c.held.Add(n) > maxHeld {
 		c.held.Add(-n)
-		c.lost = true
-		c.dropAllLocked() // it would keep the room from claims that can complete
-		return
+		return false
 	}
 	c.dropLocked(off)
-	if c.early == nil {
-		c.early = map[int64][]byte{}
-	}
 	c.early[off] = slices.Clone(p)
+	return true
 }
 
 func (c *Claim) dropLocked(off int64) {

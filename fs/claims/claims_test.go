@@ -3,7 +3,10 @@ package claims
 import (
 	"bytes"
 	"crypto/sha256"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // A claim is complete when reads in any order have covered the file, and not before.
@@ -99,5 +102,47 @@ func TestLostClaimLeavesRoom(t *testing.T) {
 	s.Release(other)
 	if s.Held() != 0 {
 		t.Errorf("%d bytes are left", s.Held())
+	}
+}
+
+// A read that is further ahead than the room waits for those before it, in any order of their ends.
+func TestEarlyReadWaits(t *testing.T) {
+	for name, lateBegin := range map[string]bool{"under way": false, "not begun": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const size, part = 3 * maxHeld, 1 << 20
+				content := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+				var s Set
+				c, _ := s.Acquire(Key{}, size)
+				defer s.Release(c)
+				if !lateBegin {
+					c.Begin(0)
+				}
+				var readers sync.WaitGroup
+				var completed atomic.Int64
+				add := func(off int64) {
+					if sum, complete := c.Add(content[off:off+part], off); complete && sum == sha256.Sum256(content) {
+						completed.Add(1)
+					}
+					c.End(off)
+				}
+				for off := int64(size - part); off > 0; off -= part {
+					c.Begin(off)
+					readers.Go(func() { add(off) })
+				}
+				synctest.Wait()
+				if held := s.Held(); held != maxHeld {
+					t.Errorf("%d bytes are held, want %d", held, maxHeld)
+				}
+				if lateBegin {
+					c.Begin(0)
+				}
+				add(0)
+				readers.Wait()
+				if n := completed.Load(); n != 1 {
+					t.Errorf("%d of the reads complete the file, want 1", n)
+				}
+			})
+		})
 	}
 }
