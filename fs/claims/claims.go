@@ -18,7 +18,7 @@ import (
 // reads under way, which end in any order. Without room, an early read waits for those before it.
 const maxHeld = 8 << 20
 
-// beginLimit is how long an early read without room waits if none before it is under way: the kernel has
+// beginLimit is how long an early read without room waits if none before it is under way. The kernel has
 // sent the next one, but its goroutine may not run yet.
 const beginLimit = 50 * time.Millisecond
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -428,33 +429,58 @@ func TestPartsAreTriedOnce(t *testing.T) {
 
 // A server that has served parts may refuse them later. Reads then use whole signed ranges.
 func TestPartsAreServedNoMore(t *testing.T) {
-	for _, code := range []int{http.StatusForbidden, http.StatusBadRequest, http.StatusRequestedRangeNotSatisfiable} {
-		b, f := sample(t)
-		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
-		c := newClient(t, server, cas.Options{Fetch: quick})
-		read := func() {
-			for range 20 {
-				if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 10); err != nil {
-					t.Errorf("%d: %v", code, err)
+	part := func(w http.ResponseWriter, r *http.Request, contentRange string, n int) {
+		w.Header().Set("Content-Range", contentRange)
+		w.WriteHeader(http.StatusPartialContent)
+		w.Write(make([]byte, n))
+	}
+	answers := map[string]http.HandlerFunc{
+		"a page": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<!DOCTYPE html><html></html>")
+		},
+		"206 without Content-Range": func(w http.ResponseWriter, r *http.Request) { part(w, r, "", 100) },
+		"206 of other bytes": func(w http.ResponseWriter, r *http.Request) {
+			part(w, r, "bytes 0-9/1000", 10)
+		},
+	}
+	for _, code := range []int{400, 401, 403, 405, 416, 501} {
+		answers[strconv.Itoa(code)] = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }
+	}
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			b, f := sample(t)
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			c := newClient(t, server, cas.Options{Fetch: quick})
+			read := func() {
+				for range 20 {
+					if err := readFile(t.Context(), c, f, rand.Int64N(199_000), 10); err != nil {
+						t.Error(err)
+					}
 				}
 			}
-		}
-		read()
-		server.intercept(refuseParts(code))
-		for _, term := range f.Info.Terms {
-			c.Reject(term.Xorb) // so that its bytes are requested again
-		}
-		read()
+			read()
+			server.intercept(answerParts(answer))
+			for _, term := range f.Info.Terms {
+				c.Reject(term.Xorb) // so that its bytes are requested again
+			}
+			read()
+		})
 	}
 }
 
 // refuseParts refuses parts of signed ranges with a status.
 func refuseParts(code int) func(http.Handler) http.Handler {
+	return answerParts(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) })
+}
+
+// answerParts answers requests for parts of signed ranges.
+func answerParts(answer http.HandlerFunc) func(http.Handler) http.Handler {
 	return func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			signed := r.URL.Query().Get("X-Xet-Signed-Range")
 			if isTransfer(r) && r.Header.Get("Range") != signed && !strings.Contains(signed, ",") {
-				http.Error(w, "no", code)
+				answer(w, r)
 				return
 			}
 			h.ServeHTTP(w, r)

@@ -90,18 +90,24 @@ func (h *host) served(isPart, renewed bool) {
 // server serves no parts. It is no reason to renew the address. A server that has served parts may
 // refuse an expired address, but no renewed one.
 func (h *host) refusesPart(err error, renewed bool) bool {
-	c := code(err)
+	refused := errors.Is(err, codec.ErrCorrupt) || errors.Is(err, fetch.ErrMismatch)
+	switch code(err) {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		refused = true
+	case http.StatusForbidden:
+		refused = renewed || h.ranges.Load() != partsYes
+	case http.StatusUnauthorized:
+		refused = renewed
+	}
 	switch {
 	case isInvalidRange(err):
 		h.ranges.Store(partsUnknown)
 		h.noParts.set(h.now().Add(rememberFor))
 		return true
-	case c != http.StatusForbidden && c != http.StatusBadRequest && !errors.Is(err, codec.ErrCorrupt),
-		c == http.StatusForbidden && !renewed && h.ranges.Load() == partsYes:
-		return false
+	case refused:
+		h.ranges.Store(partsTried)
 	}
-	h.ranges.Store(partsTried)
-	return true
+	return refused
 }
 
 // servesParts reports whether requests for parts of the signed ranges of a plan may be sent.

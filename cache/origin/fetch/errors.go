@@ -38,10 +38,16 @@ func (a *answer) permanent(format string, args ...any) error {
 	return &origin.HintError{Err: a.unavailable(format, args...), Tries: 1}
 }
 
-// mismatch is the error of an answer that does not fit the request. A second attempt may reach
-// a better server.
+// ErrMismatch is the error of an answer that does not fit its request. It is an ErrUnavailable.
+var ErrMismatch = fmt.Errorf("%w: the answer does not fit", origin.ErrUnavailable)
+
+// mismatch is an ErrMismatch of the object. A second attempt may reach a better server.
 func (a *answer) mismatch(format string, args ...any) error {
-	return &origin.HintError{Err: a.unavailable("the answer does not fit: "+format, args...), Tries: 2}
+	return mismatch(a.r.Key, format, args...)
+}
+
+func mismatch(k names.Key, format string, args ...any) error {
+	return &origin.HintError{Err: fmt.Errorf("%q: %w: %w", k, ErrMismatch, fmt.Errorf(format, args...)), Tries: 2}
 }
 
 // lost translates the error of a request without a complete answer. Errors of net/http contain

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-
-	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // wholeBuffer is the size of the pieces that ReadWhole passes on.
@@ -52,8 +50,7 @@ func (c *Client) readToEnd(ctx context.Context, r *Request, off int64, take func
 
 // tooLittle is the error of an answer that is too short to be continued.
 func tooLittle(r *Request, n, left int64) error {
-	err := fmt.Errorf("%q: %w: the answer does not fit: %d bytes instead of %d", r.Key, origin.ErrUnavailable, n, left)
-	return &origin.HintError{Err: err, Tries: 2}
+	return mismatch(r.Key, "%d bytes instead of %d", n, left)
 }
 
 // readRest sends one request for all bytes from off on. It returns the number of bytes that
