@@ -79,8 +79,11 @@ func checkTrailer(r io.ReaderAt, start, size int64) error {
 	if err := readAt(r, last[:], size-lengthSize); err != nil {
 		return err
 	}
-	leads := size - lengthSize - int64(binary.LittleEndian.Uint32(last[:]))
-	if leads != start {
+	length := int64(binary.LittleEndian.Uint32(last[:]))
+	switch leads := size - lengthSize - length; {
+	case leads < 0:
+		return codec.Corrupt("xorb footer", size-lengthSize, "the length of %d bytes exceeds the %d before it", length, size-lengthSize)
+	case leads != start:
 		return codec.Corrupt("xorb footer", size-lengthSize, "the length leads to byte %d, the footer begins at %d", leads, start)
 	}
 	return nil

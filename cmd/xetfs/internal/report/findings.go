@@ -99,6 +99,9 @@ func newFindingDoc(f sweep.Finding) findingDoc {
 // Close prints the counts. It returns ui.ErrDamage after damage, and ui.ErrAbsent if something is
 // only missing or unreadable.
 func (f *Findings) Close(c sweep.CheckReport) error {
+	if c.Damaged+c.Missing > 0 {
+		c.Usage = nil // what damage hides would count as unused
+	}
 	if f.doc != nil {
 		f.doc.End()
 		for _, field := range []struct {
