@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -127,6 +128,36 @@ func TestF54_HubSwapsFiles(t *testing.T) {
 		m.Shows(t, name, content)
 	}
 	m.Quiet()
+}
+
+// F54: programs that announce sequential reads get more readahead, whose reads end in any order. Each of
+// them sees the error of a listing that exchanges two files.
+func TestF54_HubSwapsFilesReadAhead(t *testing.T) {
+	harness.NeedFuse(t)
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	names := []string{"large-one", "large-two"}
+	for i, name := range names {
+		harness.WriteFile(t, filepath.Join(folder, name), harness.Noise(uint64(i), 64<<20))
+	}
+	harness.Publish(t, store, "org/model", folder)
+	useHub(t, newLiar(t, serveHub(t, store), swapXetHashes).URL)
+	for range 4 {
+		m := harness.MountSource(t, "hf://org/model", "--cache-dir=off", "--follow=off")
+		var readers sync.WaitGroup
+		for _, name := range names {
+			readers.Go(func() {
+				cat := exec.Command("cat", m.Path(name)) // it calls posix_fadvise
+				cat.Stdout = io.Discard
+				var stderr strings.Builder
+				cat.Stderr = &stderr
+				if err := cat.Run(); err == nil || !strings.Contains(stderr.String(), "Input/output error") {
+					t.Errorf("cat %s: %v: %s", name, err, stderr.String())
+				}
+			})
+		}
+		readers.Wait()
+		m.Unmount()
+	}
 }
 
 // readLie reads a file whose entry is wrong, twice. With strict, the first byte is an error already.

@@ -100,7 +100,7 @@ func newFindingDoc(f sweep.Finding) findingDoc {
 // only missing or unreadable.
 func (f *Findings) Close(c sweep.CheckReport) error {
 	if c.Damaged+c.Missing > 0 {
-		c.Usage = nil // what damage hides would count as unused
+		c.Usage = nil // data of damaged objects would count as unused
 	}
 	if f.doc != nil {
 		f.doc.End()
