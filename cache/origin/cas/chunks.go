@@ -220,6 +220,9 @@ func (in FetchRange) need(chunks int) int64 {
 	return (in.End - in.Start) * int64(chunks) / int64(in.Chunks.Len())
 }
 
+// withSlack is need with room for an estimate that is too low.
+func (in FetchRange) withSlack(chunks int) int64 { return in.need(chunks)*5/4 + segmentSlack }
+
 // smaller requests the plan of one file if the chunks are in a much larger range, and reports
 // whether it did. The server trims that plan to the file.
 func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, pl place, in FetchRange, asked *search) bool {
@@ -238,12 +241,19 @@ func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 }
 
 // newSegment returns the segment to transfer for chunks r. It is the whole range if most of that is
-// needed: another call will share it.
+// needed: another call will share it. If that is too large for the memory, further searches transfer
+// the rest.
 func (c *Client) newSegment(x codec.Hash, r codec.ChunkRange, pl place, in FetchRange) *segment {
 	s := &segment{start: in.Start, end: in.End, first: in.Chunks.Start, about: in.Chunks.End}
-	chunks := int(r.End - in.Chunks.Start)
-	if n := in.need(chunks)*5/4 + segmentSlack; 2*n < in.End-in.Start && r.Start-in.Chunks.Start <= aheadChunks && c.servesParts(x, pl) {
+	if !c.servesParts(x, pl) {
+		return s
+	}
+	if n := in.withSlack(int(r.End - in.Chunks.Start)); 2*n < s.size() && r.Start-in.Chunks.Start <= aheadChunks {
 		s.end, s.about = in.Start+n, r.End
+	}
+	if most := max(c.o.SegmentBytes, in.withSlack(r.Len())); s.size() > most {
+		s.end = in.Start + most
+		s.about = in.Chunks.Start + uint32(most*int64(in.Chunks.Len())/(in.End-in.Start))
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -229,5 +230,41 @@ func TestSegmentBytes(t *testing.T) {
 	close(done)
 	if most == 0 || most > 2 {
 		t.Errorf("%d transfers of 4 MiB at once, want at most two", most)
+	}
+}
+
+// A whole file is read in parts no larger than the memory for segments.
+func TestSegmentsOfLargeRange(t *testing.T) {
+	const chunks, batch, most = 400, 32, 1 << 20
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: chunks})
+	f := b.Add(origintest.Random(1, chunks<<14), 16<<10)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{SegmentBytes: most})
+	fi, err := c.FileInfo(t.Context(), f.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bytes atomic.Int64
+	server.observe(func(r *http.Request, _ int) {
+		var start, end int64
+		if _, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-%d", &start, &end); end-start >= most {
+			t.Errorf("a transfer of %d bytes", end-start+1)
+		}
+		bytes.Add(end - start + 1)
+	})
+	term := fi.Terms[0]
+	var all sync.WaitGroup
+	for start := uint32(0); start < chunks; start += batch {
+		all.Go(func() {
+			r := codec.ChunkRange{Start: start, End: min(chunks, start+batch)}
+			run, err := c.Chunks(t.Context(), term.Xorb, r, origin.ReadOptions{})
+			if err != nil || run.Chunks != r {
+				t.Errorf("chunks %v: %v", r, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := bytes.Load(); n > 3*chunks<<14 {
+		t.Errorf("%d bytes were transferred for a file of %d", n, chunks<<14)
 	}
 }
