@@ -335,6 +335,7 @@ func (f *File) refetch(ctx context.Context, w *progressWatch) error {
 
 // readAll reads a file to its end.
 func (f *File) readAll(ctx context.Context, v *verifyReader, w *progressWatch) error {
+	v.batches.always = proofBatches
 	defer func() { v.batches.close() }()
 	var content []byte
 	for {
@@ -400,11 +401,13 @@ func (f *File) readSeen(ctx context.Context, w *progressWatch) error {
 // errUnknownHash is the error of proveKnown if it cannot decide.
 var errUnknownHash = errors.New("not all hashes are known")
 
-// Limits of proofs that run at once, which read files: bytes of small files, and number of others.
-// Each of the others has remoteBatches batches in memory, or more.
+// Limits of proofs that run at once, which read files: bytes of small files beside Options.Ahead, and
+// number of others. Each of the others has proofBatches batches in memory, and more by Options.Ahead.
 const (
-	maxSmallProofs = 64 << 20
+	minSmallProofs = 16 << 20
 	maxLargeProofs = 4
+	proofBatches   = 2
+	proofAhead     = 6 << 20 // of Options.Ahead, for each of the others
 )
 
 // proofRoom waits for room for the proof of a file, which ends with done.

@@ -416,9 +416,17 @@ func TestUnprovenContentHashUnavailable(t *testing.T) {
 	}
 }
 
-// Checks of files that were read completely take turns, if they read the files again.
+// Checks of files that were read completely take turns, if they read the files again. A small memory
+// allows fewer of them.
 func TestUnprovenChecksAreLimited(t *testing.T) {
 	const files = maxLargeProofs + 2
+	for ahead, most := range map[int64]int64{0: maxLargeProofs, 2 * proofAhead: 2, 1: 1} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) { checkProofs(t, files, most, Options{Ahead: ahead}) })
+	}
+}
+
+// checkProofs fails the test unless most checks of a number of files run at once.
+func checkProofs(t *testing.T, files int, most int64, o Options) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
 	sums := map[codec.Hash][]byte{}
 	var all []*origintest.File
@@ -429,7 +437,7 @@ func TestUnprovenChecksAreLimited(t *testing.T) {
 	}
 	s := b.Store()
 	synctest.Test(t, func(t *testing.T) {
-		m := mountPlan(t, s, "", Options{})
+		m := mountPlan(t, s, "", o)
 		m.plan.Content = func(id codec.FileID) (hash.Hash, []byte, error) { return sha1.New(), sums[id.File], nil }
 		var isChecking atomic.Bool
 		var blocked atomic.Int64 // checks that wait for the first chunks
@@ -467,7 +475,7 @@ func TestUnprovenChecksAreLimited(t *testing.T) {
 		}
 		for left := int64(files); left > 0; left-- {
 			synctest.Wait()
-			if n := blocked.Load(); n != min(left, maxLargeProofs) {
+			if n := blocked.Load(); n != min(left, most) {
 				t.Fatalf("%d checks at once with %d files left", n, left)
 			}
 			proceed <- struct{}{}

@@ -24,7 +24,7 @@ import (
 type Options struct {
 	Window   int64 // packed bytes that one stream reads ahead, all together twice as many; 0: 32 MiB
 	Terms    int64 // bytes of terms in memory, of all files; 0: 32 MiB
-	Ahead    int64 // packed bytes that VerifyReaders of remote files fetch at a time, together, beside 8 pieces each; 0: 32 MiB
+	Ahead    int64 // packed bytes that VerifyReaders of remote files fetch at a time, together, beside 8 pieces each, or 2 of a proof; 0: 32 MiB
 	Parallel int   // pieces of one read that are fetched at a time; 0: 8, and GOMAXPROCS if the origin is local
 
 	Materialize Policy // files to store as plain files, if the cache has a disk
@@ -82,11 +82,11 @@ func New(c *cache.Cache, o Options) *Reader {
 	if o.Ahead == 0 {
 		o.Ahead = 32 << 20
 	}
-	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads)}
-	r.ahead = semaphore.NewWeighted(o.Ahead)
+	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads), ahead: semaphore.NewWeighted(o.Ahead)}
 	r.terms.max, r.strict, r.onContradiction = o.Terms, o.Strict, o.OnContradiction
 	r.suspects.init()
-	r.smallProofs, r.largeProofs = semaphore.NewWeighted(maxSmallProofs), semaphore.NewWeighted(maxLargeProofs)
+	r.smallProofs = semaphore.NewWeighted(minSmallProofs + o.Ahead)
+	r.largeProofs = semaphore.NewWeighted(max(1, min(maxLargeProofs, o.Ahead/proofAhead)))
 	r.small.init()
 	r.open.init()
 	r.sums.init()
