@@ -26,14 +26,21 @@ func DivideMemory(bytes int64) Budget {
 // one of a remote SOURCE holds its buffer longer, so a small memory gets small ones. The Hub gets
 // small ones, too: text over 100 MB/s had 310 MB/s with 512 KiB, and 263 with 1 MiB.
 func maxRead(local, proves bool, b Budget) int {
-	if local || proves && b.ahead >= streamAhead {
+	switch {
+	case local || proves && b.ahead >= streamAhead:
 		return 1 << 20
+	case b.ahead < streamAhead/4:
+		return 256 << 10
 	}
 	return 512 << 10
 }
 
-// whole returns the part for packed chunks of files that are read whole.
-func (b Budget) whole() int64 { return max(1, b.ahead/4) }
+// leastWhole is enough to read one file from 25 ms away without pauses. It is part of overhead if the
+// memory is small.
+const leastWhole = 12 << 20
+
+// whole returns the bytes for packed chunks of files that are read whole.
+func (b Budget) whole() int64 { return max(leastWhole, b.ahead/4) }
 
 // cacheOptions returns the Options of the cache for a budget.
 func (b Budget) cacheOptions(noVerify bool) cache.Options {

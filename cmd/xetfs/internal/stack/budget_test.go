@@ -29,7 +29,7 @@ func TestDivide(t *testing.T) {
 
 // Only a remote source with much memory and proofs has large reads, besides a local one.
 func TestMaxRead(t *testing.T) {
-	large, small := DivideMemory(DefaultMemory), DivideMemory(leastMemory)
+	large, small, least := DivideMemory(DefaultMemory), DivideMemory(64<<20), DivideMemory(leastMemory)
 	for _, tt := range []struct {
 		local, proves bool
 		budget        Budget
@@ -39,6 +39,8 @@ func TestMaxRead(t *testing.T) {
 		{false, true, large, 1 << 20},
 		{false, true, small, 512 << 10},
 		{false, false, large, 512 << 10},
+		{true, true, least, 1 << 20},
+		{false, true, least, 256 << 10},
 	} {
 		if got := maxRead(tt.local, tt.proves, tt.budget); got != tt.want {
 			t.Errorf("local %v, proves %v, readahead %d: %d bytes, want %d", tt.local, tt.proves, tt.budget.ahead, got, tt.want)
