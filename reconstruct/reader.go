@@ -130,7 +130,7 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 // OpenSize is Open for a file of size bytes. An unproven plan of another size is dropped and
 // requested once more. The result may still have another size.
 func (r *Reader) OpenSize(ctx context.Context, id codec.FileID, size int64) (*File, error) {
-	f, err := r.Open(ctx, id)
+	f, err := r.Open(origin.WithSize(ctx, size), id)
 	if err != nil || f.Size() == size || r.Proves() {
 		return f, err
 	}

@@ -69,6 +69,21 @@ func NoCache(ctx context.Context) context.Context {
 // IsNoCache reports whether ctx is a context of NoCache.
 func IsNoCache(ctx context.Context) bool { return ctx.Value(noCacheKey{}) != nil }
 
+// sizeKey is the key of contexts of WithSize.
+type sizeKey struct{}
+
+// WithSize returns a context to request a File Info, with the size of the file in bytes. A source may
+// then request a large file at once. The size may be wrong.
+func WithSize(ctx context.Context, size int64) context.Context {
+	return context.WithValue(ctx, sizeKey{}, size)
+}
+
+// ExpectedSize returns the size of a context of WithSize.
+func ExpectedSize(ctx context.Context) (size int64, ok bool) {
+	size, ok = ctx.Value(sizeKey{}).(int64)
+	return size, ok
+}
+
 // readaheadKey is the key of contexts of WithReadahead.
 type readaheadKey struct{}
 

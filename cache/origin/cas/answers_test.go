@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,6 +259,41 @@ func TestHangingBlocks(t *testing.T) {
 				t.Error("no error of a block that fails")
 			}
 		})
+	}
+}
+
+// All blocks of a file of known size are requested at once, and none behind its end. A wrong size
+// leads to no error here.
+func TestBlocksOfKnownSize(t *testing.T) {
+	const block, blocks = 50_000, 4
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	f := b.Add(origintest.Text(1, blocks*block), 1000, 700, 1300, 900)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	var waiting atomic.Int64
+	proceed := make(chan struct{})
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if waiting.Add(1) == blocks {
+				close(proceed)
+			}
+			<-proceed
+			h.ServeHTTP(w, r)
+		})
+	})
+	c := newClient(t, server, cas.Options{Block: block})
+	fi, err := c.FileInfo(origin.WithSize(t.Context(), blocks*block), f.ID())
+	if err != nil || chunksOf(fi.Terms) != chunksOf(f.Info.Terms) {
+		t.Errorf("FileInfo = %v", err)
+	}
+	if plans, _, _ := server.reset(); plans != blocks {
+		t.Errorf("%d requests for %d blocks", plans, blocks)
+	}
+	for size, want := range map[int64]int64{0: block, 2 * block: 2 * block, 1 << 40: blocks * block, -1: block} {
+		c.Forget(f.ID())
+		fi, err := c.FileInfo(origin.WithSize(t.Context(), size), f.ID())
+		if err != nil || fi.Size() < want || fi.Size() > want+1300 {
+			t.Errorf("size %d: FileInfo = %v, want %d bytes", size, err, want)
+		}
 	}
 }
 

@@ -112,7 +112,7 @@ func (c *Client) requestInfo(ctx context.Context, id codec.FileID) (*shard.FileI
 // maxBlocks is how many blocks of one file are requested at once.
 const maxBlocks = 8
 
-// requestTerms requests the plans of the blocks of a file. Its size is not known, so the first block
+// requestTerms requests the plans of the blocks of a file. If its size is not known, the first block
 // is requested alone, and then twice as many at once each time. Blocks behind the end are empty, and
 // nothing waits for them.
 func (c *Client) requestTerms(ctx context.Context, file codec.Hash) (terms []codec.Term, err error) {
@@ -120,8 +120,12 @@ func (c *Client) requestTerms(ctx context.Context, file codec.Hash) (terms []cod
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	size, isKnown := origin.ExpectedSize(ctx)
 	off := int64(0)
-	for n := 1; off <= maxFile; n = min(2*n, maxBlocks) {
+	for n := int64(1); off <= maxFile; n = min(2*n, maxBlocks) {
+		if isKnown {
+			n = max(1, min((size-off+c.o.Block-1)/c.o.Block, maxBlocks))
+		}
 		for _, next := range c.requestBlocks(ctx, &running, file, off, n) {
 			b := <-next
 			if b.err == nil {
@@ -130,7 +134,7 @@ func (c *Client) requestTerms(ctx context.Context, file codec.Hash) (terms []cod
 			if b.err != nil {
 				return nil, b.err
 			}
-			if off += c.o.Block; sizeOf(terms) < off {
+			if off += c.o.Block; sizeOf(terms) < off || isKnown && off >= size {
 				return terms, nil
 			}
 		}
@@ -145,7 +149,7 @@ type block struct {
 }
 
 // requestBlocks requests n blocks of a file from off on at once. Each channel gets one block.
-func (c *Client) requestBlocks(ctx context.Context, running *sync.WaitGroup, file codec.Hash, off int64, n int) []chan block {
+func (c *Client) requestBlocks(ctx context.Context, running *sync.WaitGroup, file codec.Hash, off, n int64) []chan block {
 	blocks := make([]chan block, n)
 	for i := range blocks {
 		done := make(chan block, 1)
