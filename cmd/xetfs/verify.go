@@ -79,6 +79,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	faults := report.NewFaults(cmd.OutOrStdout(), target.Bar, asJSON, stop)
 	verify.Store(ctx, target, faults)
 	symbols, catalogErr := verify.Catalog(ctx, copies.Catalog, faults)
+	listingErr := verify.Listing(ctx, copies.Catalog, faults)
 	target.Bar.Clear()
 	if err := faults.MachineErr(); err != nil {
 		return fmt.Errorf("%s: %w", folder, err)
@@ -86,8 +87,8 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if catalogErr != nil {
-		catalogErr = fmt.Errorf("%s: %w", folder, catalogErr)
+	if err := cmp.Or(catalogErr, listingErr); err != nil {
+		catalogErr = fmt.Errorf("%s: %w", folder, err)
 	}
 	isEmpty := len(target.Objects) == 0 && symbols == 0
 	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && origin.Local(copies.Store)), catalogErr)

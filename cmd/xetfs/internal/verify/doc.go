@@ -4,6 +4,7 @@
 //	NewXorbCache           a remote store that fetches each xorb once
 //	Store                  checks all shards, xorbs and files of a target
 //	Catalog                checks the references, versions and index pages of a store
+//	Listing                checks xetfs.list and its parts
 //	Tree                   checks the files of one tree of a catalog
 //	Report, Fault          receive the results while a check runs
 //
