@@ -24,7 +24,7 @@ func (h *handler) serveInfo(w http.ResponseWriter, r *http.Request, rt route, c 
 		return nil
 	}
 	info := h.info(rt.repo, c)
-	if r.Method == http.MethodHead || len(wanted) > 0 && !slices.Contains(wanted, "siblings") {
+	if len(wanted) > 0 && !slices.Contains(wanted, "siblings") {
 		return sendJSON(w, r, http.StatusOK, info)
 	}
 	b, err := json.Marshal(info)
@@ -33,6 +33,9 @@ func (h *handler) serveInfo(w http.ResponseWriter, r *http.Request, rt route, c 
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodHead {
+		return nil // the length is that of all names
+	}
 	out := &abortWriter{w: w}
 	out.write(b[:len(b)-1], []byte(`,"siblings":[`))
 	writeSiblings(out, r, c, isTrue(query.Get("blobs")))

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -107,6 +108,14 @@ func TestRoutes(t *testing.T) {
 			w := f.do(tt.method, tt.target, tt.header, tt.body)
 			if w.Code != tt.status || w.Header().Get("X-Error-Code") != tt.code || !strings.Contains(w.Body.String(), tt.contains) {
 				t.Errorf("status %d, code %q, %.300q; want %d, %q, %q", w.Code, w.Header().Get("X-Error-Code"), w.Body, tt.status, tt.code, tt.contains)
+			}
+			if tt.method != http.MethodGet {
+				return
+			}
+			head := f.do(http.MethodHead, tt.target, tt.header, "")
+			n := head.Header().Get("Content-Length")
+			if head.Code != tt.status || head.Body.Len() > 0 || n != "" && n != strconv.Itoa(w.Body.Len()) {
+				t.Errorf("HEAD has status %d, length %q and a body of %d bytes; GET has %d and %d bytes", head.Code, n, head.Body.Len(), w.Code, w.Body.Len())
 			}
 			if strings.Contains(w.Body.String(), "secret") {
 				t.Errorf("the answer has the text of an inner error: %q", w.Body)
