@@ -19,6 +19,7 @@ const (
 	smallSegment = 512 << 10 // any segment may be as large
 	aheadChunks  = 64        // between known chunks and requested ones that a segment reads through
 	segmentSlack = 128 << 10 // of an estimated end
+	segmentStep  = 2 << 20   // least part of a large range; maxLocate of them are more than a xorb
 )
 
 // Chunks implements Source. If the places of the chunks are unknown, it transfers more.
@@ -251,7 +252,7 @@ func (c *Client) newSegment(x codec.Hash, r codec.ChunkRange, pl place, in Fetch
 	if n := in.withSlack(int(r.End - in.Chunks.Start)); 2*n < s.size() && r.Start-in.Chunks.Start <= aheadChunks {
 		s.end, s.about = in.Start+n, r.End
 	}
-	if most := max(c.o.SegmentBytes, in.withSlack(r.Len())); s.size() > most {
+	if most := max(c.o.SegmentBytes, segmentStep, in.withSlack(r.Len())); s.size() > most {
 		s.end = in.Start + most
 		s.about = in.Chunks.Start + uint32(most*int64(in.Chunks.Len())/(in.End-in.Start))
 	}

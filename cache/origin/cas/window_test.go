@@ -235,11 +235,11 @@ func TestSegmentBytes(t *testing.T) {
 
 // A whole file is read in parts no larger than the memory for segments.
 func TestSegmentsOfLargeRange(t *testing.T) {
-	const chunks, batch, most = 400, 32, 1 << 20
+	const chunks, batch, most = 800, 32, 2 << 20
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: chunks})
 	f := b.Add(origintest.Random(1, chunks<<14), 16<<10)
 	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
-	c := newClient(t, server, cas.Options{SegmentBytes: most})
+	c := newClient(t, server, cas.Options{SegmentBytes: 1})
 	fi, err := c.FileInfo(t.Context(), f.ID())
 	if err != nil {
 		t.Fatal(err)
