@@ -292,6 +292,8 @@ func (t *fetchTable) finish(f *fetch, run *xorb.Run, err error) {
 	f.run, f.err = run, err
 	if err != nil {
 		f.buf = nil // the origin may still write to it
+	} else {
+		f.partial = nil // it may be a small part of a large buffer
 	}
 	h, size := f.reservation, f.size() // after done its last user may free the buffer
 	close(f.done)

@@ -149,6 +149,33 @@ func (s stallingSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkR
 	return run, slow(time.Hour)(ctx, r)
 }
 
+// A fetch that has ended does not keep a partial run, which may be a part of a large transfer.
+func TestPartialIsDropped(t *testing.T) {
+	x := store(t, false, same(20, 1000)...)
+	c := open(t, partialSource{x.src}, Options{})
+	a := c.NewReadahead()
+	defer a.Close()
+	a.Prefetch(x.Hash(), chunks(0, 20), 0)
+	x.read(t, c, chunks(0, 1), 0, 1000) // the fetch stays for the other chunks
+	c.fetches.running.Wait()
+	c.fetches.mu.Lock()
+	defer c.fetches.mu.Unlock()
+	if f := c.fetches.byXorb[x.Hash()]; f == nil || f.partial != nil {
+		t.Errorf("the fetch is %+v", f)
+	}
+}
+
+// A partialSource delivers all chunks but the last one before the others.
+type partialSource struct{ origin.Source }
+
+func (s partialSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	run, err := s.Source.Chunks(ctx, x, r, o)
+	if err == nil && r.Len() > 1 {
+		o.OnPartial(run.Slice(codec.ChunkRange{Start: r.Start, End: r.End - 1}))
+	}
+	return run, err
+}
+
 // A reader that skips chunks does not hold what it skipped.
 func TestSkippedChunks(t *testing.T) {
 	x := store(t, false, same(100, 1000)...)
