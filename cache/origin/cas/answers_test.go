@@ -505,6 +505,33 @@ func TestPartsAreServedNoMore(t *testing.T) {
 	}
 }
 
+// A server may answer a part with status 200 and the whole signed range.
+func TestWholeRangesInsteadOfParts(t *testing.T) {
+	const size = 5 << 20
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 100})
+	f := b.Add(origintest.Random(1, size), 60_000, 50_000)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	var parts atomic.Int64
+	server.intercept(func(h http.Handler) http.Handler {
+		return answerParts(func(w http.ResponseWriter, r *http.Request) {
+			parts.Add(1)
+			r.Header.Set("Range", r.URL.Query().Get("X-Xet-Signed-Range"))
+			whole := httptest.NewRecorder()
+			h.ServeHTTP(whole, r)
+			w.Write(whole.Body.Bytes())
+		})(h)
+	})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	for range 30 {
+		if err := readFile(t.Context(), c, f, rand.Int64N(size-10), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := parts.Load(); n > 4 {
+		t.Errorf("%d requests for parts", n)
+	}
+}
+
 // refuseParts refuses parts of signed ranges with a status.
 func refuseParts(code int) func(http.Handler) http.Handler {
 	return answerParts(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) })

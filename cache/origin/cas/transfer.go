@@ -90,7 +90,7 @@ func (h *host) served(isPart, renewed bool) {
 // server serves no parts. It is no reason to renew the address. A server that has served parts may
 // refuse an expired address, but no renewed one.
 func (h *host) refusesPart(err error, renewed bool) bool {
-	refused := errors.Is(err, codec.ErrCorrupt) || errors.Is(err, fetch.ErrMismatch)
+	refused := errors.Is(err, codec.ErrCorrupt) || errors.Is(err, fetch.ErrMismatch) || errors.Is(err, fetch.ErrIgnored)
 	switch code(err) {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		refused = true

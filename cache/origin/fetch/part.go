@@ -94,7 +94,7 @@ func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int, p *
 	}
 	err = a.part(off, n, p) // this releases the connection, which may be the only one
 	switch {
-	case tail && (errors.Is(err, errNoSuffix) || errors.Is(err, errIgnored)):
+	case tail && (errors.Is(err, errNoSuffix) || errors.Is(err, ErrIgnored)):
 		c.noSuffix.Store(true)
 		return c.readTail(ctx, r, n, p)
 	case err != nil && p.done > 0:

@@ -14,8 +14,8 @@ import (
 // maxWhole bounds what is read of a whole object that arrives instead of a part.
 const maxWhole = 1 << 20
 
-// errIgnored is the error of a whole object instead of a part that is behind maxWhole.
-var errIgnored = errors.New("the server ignores ranges")
+// ErrIgnored is the error of a whole object instead of a part that is behind maxWhole.
+var ErrIgnored = errors.New("the server ignores ranges")
 
 // errReplaced is the error of an answer that cannot continue an earlier one.
 var errReplaced = errors.New("it was replaced while it was read")
@@ -137,7 +137,7 @@ func (a *answer) readFromWhole(p []byte, off int64) (int, string, error) {
 
 // ignored is the error of a server that ignores ranges.
 func (a *answer) ignored() error {
-	return a.permanent("%w: it returns whole files instead", errIgnored)
+	return a.permanent("%w: it returns whole files instead", ErrIgnored)
 }
 
 // behindEnd is the error of a part that the object does not have, as status 416 reports.
