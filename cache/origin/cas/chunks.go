@@ -78,14 +78,15 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 		}
 		return c.inPieces(ctx, x, pieces, o)
 	}
-	in := c.within(x, r, pl)
+	hasParts := c.servesParts(x, pl) // other calls may change it meanwhile
+	in := c.within(x, r, pl, hasParts)
 	switch {
 	case in.Chunks == r:
 		return c.direct(ctx, x, pl, in, o)
-	case c.smaller(ctx, x, r, pl, in, asked):
+	case c.smaller(ctx, x, r, in, hasParts, asked):
 		return nil, errElsewhere
 	}
-	return c.read(ctx, c.startSegment(ctx, x, pl, c.newSegment(x, r, pl, in)), r, o)
+	return c.read(ctx, c.startSegment(ctx, x, pl, newSegment(r, in, hasParts, c.o.SegmentBytes)), r, o)
 }
 
 // retryable reports whether another search may find the chunks.
@@ -171,7 +172,11 @@ func (s *segment) mayHave(r codec.ChunkRange) bool {
 type search struct {
 	described bool // plans of the files in the index
 	own       bool // the plan of one file
+	pieces    int  // plans of about the chunks
 }
+
+// maxPieces bounds the plans of about the chunks of one call. Each shows more of the lengths.
+const maxPieces = 4
 
 // locate returns a signed range that has chunks r. If the range is in no plan in memory, it
 // requests the plan of a file. ok = false: only several ranges have the chunks.
@@ -209,8 +214,8 @@ func (c *Client) planAround(ctx context.Context, d described) error {
 
 // within returns the smallest range with known ends in a signed range that has chunks r. It is the
 // signed range itself if the server serves no parts.
-func (c *Client) within(x codec.Hash, r codec.ChunkRange, pl place) FetchRange {
-	if pl.Chunks == r || !c.servesParts(x, pl) {
+func (c *Client) within(x codec.Hash, r codec.ChunkRange, pl place, hasParts bool) FetchRange {
+	if pl.Chunks == r || !hasParts {
 		return pl.FetchRange
 	}
 	return c.places.around(x, r, pl.FetchRange)
@@ -225,34 +230,48 @@ func (in FetchRange) need(chunks int) int64 {
 func (in FetchRange) withSlack(chunks int) int64 { return in.need(chunks)*5/4 + segmentSlack }
 
 // smaller requests the plan of one file if the chunks are in a much larger range, and reports
-// whether it did. The server trims that plan to the file.
-func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, pl place, in FetchRange, asked *search) bool {
+// whether it did. The server trims that plan to the file. If it serves no parts, and the range is too
+// large for the memory, smaller requests plans of the chunks. It also does for a few chunks of known
+// lengths.
+func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, hasParts bool, asked *search) bool {
 	size := in.End - in.Start
-	isNext := r.Start-in.Chunks.Start <= aheadChunks && c.servesParts(x, pl)
-	if asked.own || size <= max(smallSegment, 2*in.need(r.Len())) || isNext {
+	isNext := r.Start-in.Chunks.Start <= aheadChunks && hasParts
+	if size <= max(smallSegment, 2*in.need(r.Len())) || isNext {
 		return false
 	}
-	asked.own = true
 	d, ok := c.describer(x, r.Start)
-	if !ok || d.chunks.Len() >= in.Chunks.Len() {
+	switch {
+	case !ok:
+		return false
+	case !asked.own && d.chunks.Len() < in.Chunks.Len():
+		asked.own = true
+		_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
+		return err == nil
+	case hasParts || asked.pieces == maxPieces || !d.chunks.Contains(r):
 		return false
 	}
-	_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
+	t := codec.Term{Xorb: x, Chunks: d.chunks, Size: d.size}
+	off, n, isExact := c.places.about(t, r)
+	if size <= c.o.SegmentBytes && (!isExact || size < 8*in.need(r.Len())) {
+		return false
+	}
+	asked.pieces++
+	_, err := c.planPiece(ctx, codec.FileID{File: d.file}, t, codec.Piece{Skip: off, Off: d.off + off, Size: n})
 	return err == nil
 }
 
 // newSegment returns the segment to transfer for chunks r. It is the whole range if most of that is
-// needed: another call will share it. If that is too large for the memory, further searches transfer
-// the rest.
-func (c *Client) newSegment(x codec.Hash, r codec.ChunkRange, pl place, in FetchRange) *segment {
+// needed: another call will share it. If it has more than most bytes, further searches transfer the
+// rest.
+func newSegment(r codec.ChunkRange, in FetchRange, hasParts bool, most int64) *segment {
 	s := &segment{start: in.Start, end: in.End, first: in.Chunks.Start, about: in.Chunks.End}
-	if !c.servesParts(x, pl) {
+	if !hasParts {
 		return s
 	}
 	if n := in.withSlack(int(r.End - in.Chunks.Start)); 2*n < s.size() && r.Start-in.Chunks.Start <= aheadChunks {
 		s.end, s.about = in.Start+n, r.End
 	}
-	if most := max(c.o.SegmentBytes, segmentStep, in.withSlack(r.Len())); s.size() > most {
+	if most = max(most, segmentStep, in.withSlack(r.Len())); s.size() > most {
 		s.end = in.Start + most
 		s.about = in.Chunks.Start + uint32(most*int64(in.Chunks.Len())/(in.End-in.Start))
 	}

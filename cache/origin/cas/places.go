@@ -377,6 +377,41 @@ func (ps *places) estimate(t codec.Term, off int64, in FetchRange) estimate {
 	return e
 }
 
+// about returns where chunks r are in the unpacked bytes of a term that has them. Unless the lengths are
+// known, the range is larger than it probably has to be.
+func (ps *places) about(t codec.Term, r codec.ChunkRange) (off, n int64, isExact bool) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	xp := ps.ofLocked(t.Xorb)
+	low, high := mark{chunk: t.Chunks.Start}, mark{t.Chunks.End, t.Size}
+	for _, m := range xp.marks[t.Chunks.Start] {
+		switch {
+		case m.chunk <= r.Start:
+			low = m
+		case m.chunk >= r.End && m.chunk < high.chunk:
+			high = m
+		}
+	}
+	for ; low.chunk < r.Start && xp.size(low.chunk) > 0; low.chunk++ {
+		low.off += uint32(xp.size(low.chunk))
+	}
+	end := low
+	for ; low.chunk == r.Start && end.chunk < r.End && xp.size(end.chunk) > 0; end.chunk++ {
+		end.off += uint32(xp.size(end.chunk))
+	}
+	if high.off <= low.off || end.off > t.Size { // wrong lengths
+		low, high, end = mark{chunk: t.Chunks.Start}, mark{t.Chunks.End, t.Size}, mark{chunk: t.Chunks.Start}
+	}
+	if end.chunk == r.End {
+		return int64(low.off), int64(end.off - low.off), true
+	}
+	each := float64(high.off-low.off) / float64(high.chunk-low.chunk)
+	slack := each*float64(r.Len())/4 + codec.MaxChunkSize
+	from := max(int64(low.off), int64(float64(low.off)+each*float64(r.Start-low.chunk)-slack))
+	to := min(int64(high.off), int64(float64(low.off)+each*float64(r.End-low.chunk)+slack))
+	return from, to - from, false
+}
+
 // walk moves a mark over known chunks as far as the offset.
 func (xp *xorbPlaces) walk(t codec.Term, m mark, at, off int64) (mark, int64) {
 	for m.chunk < t.Chunks.End {

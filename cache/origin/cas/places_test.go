@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -148,4 +150,38 @@ func TestDropWaitsForStore(t *testing.T) {
 	if n := len(disk.Pages()); n != 0 {
 		t.Errorf("%d places are in the disk cache after a drop", n)
 	}
+}
+
+// The range of chunks in a term is exact if all lengths before them are known, or places of both ends.
+// Else it is within the term.
+func TestPlacesAbout(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 1<<17), 1, 100).Draw(rt, "sizes")
+		first := rapid.Uint32Range(0, 50).Draw(rt, "first")
+		offs := []int64{0}
+		for _, n := range sizes {
+			offs = append(offs, offs[len(offs)-1]+int64(n))
+		}
+		n := uint32(len(sizes))
+		term := codec.Term{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{Start: first, End: first + n}, Size: uint32(offs[n])}
+		ps := newPlaces(t)
+		xp := ps.ofLocked(term.Xorb)
+		for i, size := range sizes {
+			if rapid.Bool().Draw(rt, "known") {
+				xp.setSize(first+uint32(i), uint32(size))
+			}
+			if i > 0 && rapid.IntRange(0, 9).Draw(rt, "mark") == 0 {
+				xp.setMark(first, mark{first + uint32(i), uint32(offs[i])})
+			}
+		}
+		from := rapid.Uint32Range(0, n-1).Draw(rt, "from")
+		to := rapid.Uint32Range(from+1, n).Draw(rt, "to")
+		off, length, isExact := ps.about(term, codec.ChunkRange{Start: first + from, End: first + to})
+		switch {
+		case isExact && (off != offs[from] || length != offs[to]-offs[from]):
+			rt.Errorf("bytes [%d, %d), want [%d, %d)", off, off+length, offs[from], offs[to])
+		case off < 0 || length <= 0 || off+length > int64(term.Size):
+			rt.Errorf("bytes [%d, %d) of %d", off, off+length, term.Size)
+		}
+	})
 }
