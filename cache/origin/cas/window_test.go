@@ -270,13 +270,14 @@ func TestSegmentsOfLargeRange(t *testing.T) {
 				all.Go(func() { read(start, batch) })
 			}
 			all.Wait()
-			if n, size := bytes.Swap(0), int64(term.Size); n > 3*size {
+			size := int64(term.Size)
+			if n := bytes.Swap(0); n > 3*size {
 				t.Errorf("%d bytes were transferred for a file of %d", n, size)
 			}
 			for i := range uint32(50) {
 				read(i*7, 2)
 			}
-			if n := bytes.Load(); n > 50*3*24<<10 {
+			if n := bytes.Load(); n > size/2 { // some of them are from transfers that no call awaits any more
 				t.Errorf("%d bytes were transferred for 50 reads", n)
 			}
 		})
