@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -273,5 +275,34 @@ func TestRealHub(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	m := harness.MountSource(t, *realHub)
 	t.Log(shell(t, `cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum && getfattr -R -n user.xet.verified .`, m.Dir))
+	m.Quiet()
+}
+
+// A mount that may open 30 files has fewer connections. Its 16 readers get no error.
+func TestHubFewDescriptors(t *testing.T) {
+	harness.NeedFuse(t)
+	const folders, files, readers = 40, 50, 16
+	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	path := func(i int) string { return filepath.Join(fmt.Sprint(i%folders), fmt.Sprint(i)) }
+	content := func(i int) []byte { return harness.Noise(uint64(i), 3000+i) }
+	for i := range folders * files {
+		harness.WriteFile(t, filepath.Join(folder, path(i)), content(i))
+	}
+	harness.Publish(t, store, "org/model", folder)
+	useHub(t, serveHub(t, store))
+	const source = "hf://org/model"
+	dir := filepath.Join(t.TempDir(), "mnt")
+	limited := append([]string{"-c", `ulimit -n 30; exec "$@"`, "sh", harness.Program(t)}, harness.MountArgs(source, dir, "--cache-dir=off")...)
+	cmd := exec.Command("sh", limited...)
+	cmd.Env = harness.Environment()
+	m := harness.MountCommand(t, cmd, source, dir)
+	harness.Parallel(readers, func(reader int) {
+		for _, i := range rand.New(rand.NewPCG(1, uint64(reader))).Perm(folders * files)[:400] {
+			if got, err := os.ReadFile(m.Path(path(i))); err != nil || !bytes.Equal(got, content(i)) {
+				t.Errorf("file %d: %d bytes, %v", i, len(got), err)
+				return
+			}
+		}
+	})
 	m.Quiet()
 }

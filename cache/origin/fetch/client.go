@@ -17,7 +17,7 @@ import (
 
 // Options tune a Client. The zero value is right.
 type Options struct {
-	Conns     int               // maximum number of connections for data; 0: 64. As many again, up to 16, for names
+	Conns     int               // maximum number of connections for data; 0: 64, and fewer with less than 1024 descriptors. As many again, up to 16, for names
 	Connect   time.Duration     // limit for a new connection; 0: 5 s
 	Stall     time.Duration     // an attempt ends after this time with less than 1 KiB/s; 0: 10 s
 	RootCAs   *x509.CertPool    // nil: those of the system
@@ -46,7 +46,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Conns == 0 {
-		o.Conns = 64
+		o.Conns = defaultConns()
 	}
 	if o.Connect == 0 {
 		o.Connect = 5 * time.Second

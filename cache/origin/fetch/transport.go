@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +41,15 @@ func (o Options) transport(conns int) http.RoundTripper {
 		MaxResponseHeaderBytes: maxHeader,
 		DisableCompression:     true,
 	}
+}
+
+// defaultConns is the default of Options.Conns. A process has several Clients, and opens other files.
+func defaultConns() int {
+	var descriptors syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &descriptors); err != nil {
+		return 64
+	}
+	return int(min(64, max(2, descriptors.Cur/16)))
 }
 
 // dial connects to a server or a proxy. After a redirect of a public server it refuses a
