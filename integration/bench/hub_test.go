@@ -50,7 +50,11 @@ func TestBenchHub(t *testing.T) {
 		"files": benchHubFiles, "random": benchHubRandom, "disk": benchHubDisk, "tree": benchHubTree, "model": benchHubModel, "clients": benchHubClients, "uploads": benchHubUploads,
 	}
 	for part := range strings.SplitSeq(*hubParts, ",") {
-		t.Run(part, func(t *testing.T) { parts[part](t, b) })
+		measure, ok := parts[part]
+		if !ok {
+			t.Fatalf("-bench-hub-parts: there is no part %q", part)
+		}
+		t.Run(part, func(t *testing.T) { measure(t, b) })
 	}
 	r.report(t, "bench-hub")
 }
