@@ -229,10 +229,8 @@ func (in FetchRange) need(chunks int) int64 {
 // withSlack is need with room for an estimate that is too low.
 func (in FetchRange) withSlack(chunks int) int64 { return in.need(chunks)*5/4 + segmentSlack }
 
-// smaller requests the plan of one file if the chunks are in a much larger range, and reports
-// whether it did. The server trims that plan to the file. If it serves no parts, and the range is too
-// large for the memory, smaller requests plans of the chunks. It also does for a few chunks of known
-// lengths.
+// smaller requests a plan with a smaller range if the chunks are in a much larger one, and reports
+// whether it did. The server trims the plan of one file to that file.
 func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, hasParts bool, asked *search) bool {
 	size := in.End - in.Start
 	isNext := r.Start-in.Chunks.Start <= aheadChunks && hasParts
@@ -245,14 +243,20 @@ func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 		return false
 	case !asked.own && d.chunks.Len() < in.Chunks.Len():
 		asked.own = true
-		_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
-		return err == nil
-	case hasParts || asked.pieces == maxPieces || !d.chunks.Contains(r):
+		return c.planAround(ctx, d) == nil
+	}
+	return !hasParts && c.planChunks(ctx, x, r, in, d, asked)
+}
+
+// planChunks requests a plan of about chunks r from a server that serves no parts. It does nothing if
+// the whole range fits into the memory, unless r is a small part of known lengths.
+func (c *Client) planChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, d described, asked *search) bool {
+	if asked.pieces == maxPieces || !d.chunks.Contains(r) {
 		return false
 	}
 	t := codec.Term{Xorb: x, Chunks: d.chunks, Size: d.size}
 	off, n, isExact := c.places.about(t, r)
-	if size <= c.o.SegmentBytes && (!isExact || size < 8*in.need(r.Len())) {
+	if size := in.End - in.Start; size <= c.o.SegmentBytes && (!isExact || size < 8*in.need(r.Len())) {
 		return false
 	}
 	asked.pieces++
