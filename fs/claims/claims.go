@@ -53,6 +53,7 @@ type Claim struct {
 	next    int64            // guarded by mu
 	early   map[int64][]byte // reads after next, by offset; guarded by mu
 	lost    bool             // an early read was dropped; guarded by mu
+	isFalse bool             // the whole file has another SHA-256; guarded by mu
 }
 
 func (s *Set) newClaim(k Key, size int64) *Claim {
@@ -130,13 +131,14 @@ func (c *Claim) End(off int64) {
 }
 
 // Add adds a read of the bytes p at off. It returns the SHA-256 once, when the reads cover the whole file.
-// An early read without room waits for the reads before it. If there are none, Add drops it: it must be
-// repeated.
+// If the claim is false, it also returns it to all reads that were under way then, whose bytes must not be
+// used either. An early read without room waits for the reads before it. If there are none, Add drops it:
+// it must be repeated.
 func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.awaitRoomLocked(p, off)
-	if off > c.next || c.next == c.size {
+	if off > c.next || c.next == c.size && !c.isFalse {
 		return sum, false
 	}
 	c.hashLocked(p, off)
@@ -153,7 +155,9 @@ func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	if c.next < c.size {
 		return sum, false
 	}
-	return [32]byte(c.sum.Sum(nil)), true
+	sum = [32]byte(c.sum.Sum(nil))
+	c.isFalse = sum != c.SHA256
+	return sum, true
 }
 
 // awaitRoomLocked holds an early read, or drops it. It returns at once for other reads.
