@@ -274,3 +274,28 @@ func TestHuman(t *testing.T) {
 		}
 	}
 }
+
+// Verify reports a damaged listing, and the next publish writes it again.
+func TestVerifyListing(t *testing.T) {
+	dir := t.TempDir()
+	folder, store := filepath.Join(dir, "in"), filepath.Join(dir, "store")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(folder, "a"), []byte("content"))
+	mustRun(t, "publish", store, "m", folder)
+	mustRun(t, "verify", store)
+	listed := filepath.Join(store, "xetfs.list")
+	b, err := os.ReadFile(listed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	writeFile(t, listed, b)
+	var out, errs bytes.Buffer
+	if status := run(t.Context(), []string{"verify", store}, nil, &out, &errs); status != exitDamage || !strings.HasPrefix(out.String(), "xetfs.list: ") {
+		t.Errorf("status %d: %s%s", status, &out, &errs)
+	}
+	mustRun(t, "publish", store, "m", folder)
+	mustRun(t, "verify", store)
+}

@@ -32,8 +32,8 @@ pages with their hashes. Content that several files share is read once.
 AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
 
 Without SYMBOL it reads every shard and xorb in SOURCE, with duplicates, and every file that the
-shards describe. In a catalog it also checks the references, versions and index pages. The command
-xetfs catalog check does the same without reading the data.
+shards describe. In a catalog it also checks the references, versions and index pages, which the
+command xetfs catalog check does without reading the data. It checks the listing xetfs.list, too.
 
 Verify continues after damage and prints one line for each place. A file with a missing xorb counts
 as damage. A xorb that a shard only lists may be stored elsewhere: it is named and is no damage. The

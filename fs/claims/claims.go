@@ -1,5 +1,5 @@
 // Package claims computes the SHA-256 of open files from their reads, where a path or an entry claims one
-// that nothing has proven. The caller compares.
+// that nothing has proven. The caller reports a false one.
 //
 // In order of use: Set.Acquire for each handle; Claim.Begin, Claim.Add and Claim.End for each read; and
 // Set.Release.
@@ -131,9 +131,9 @@ func (c *Claim) End(off int64) {
 }
 
 // Add adds a read of the bytes p at off. It returns the SHA-256 once, when the reads cover the whole file.
-// If the claim is false, it also returns it to all reads that were under way then, whose bytes must not be
-// used either. An early read without room waits for the reads before it. If there are none, Add drops it:
-// it must be repeated.
+// If the claim is false, it also returns it to the reads that were under way then, and to later ones. Their
+// bytes must not be used either. An early read without room waits for the reads before it. If there are
+// none, Add drops it: it must be repeated.
 func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

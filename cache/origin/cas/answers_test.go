@@ -276,14 +276,17 @@ func TestBlocksOfKnownSize(t *testing.T) {
 			if waiting.Add(1) == blocks {
 				close(proceed)
 			}
-			<-proceed
-			h.ServeHTTP(w, r)
+			select {
+			case <-proceed:
+				h.ServeHTTP(w, r)
+			case <-r.Context().Done(): // it waited alone
+			}
 		})
 	})
-	c := newClient(t, server, cas.Options{Block: block})
+	c := newClient(t, server, cas.Options{Block: block, Fetch: quick})
 	fi, err := c.FileInfo(origin.WithSize(t.Context(), blocks*block), f.ID())
 	if err != nil || chunksOf(fi.Terms) != chunksOf(f.Info.Terms) {
-		t.Errorf("FileInfo = %v", err)
+		t.Fatalf("FileInfo = %v", err)
 	}
 	if plans, _, _ := server.reset(); plans != blocks {
 		t.Errorf("%d requests for %d blocks", plans, blocks)

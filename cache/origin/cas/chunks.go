@@ -265,9 +265,9 @@ func (c *Client) planChunks(ctx context.Context, x codec.Hash, r codec.ChunkRang
 }
 
 // newSegment returns the segment to transfer for chunks r. It is the whole range if most of that is
-// needed: another call will share it. If it has more than most bytes, further searches transfer the
-// rest.
-func newSegment(r codec.ChunkRange, in FetchRange, hasParts bool, most int64) *segment {
+// needed: another call will share it. A segment of more than about limit bytes ends there, and further
+// searches transfer the rest.
+func newSegment(r codec.ChunkRange, in FetchRange, hasParts bool, limit int64) *segment {
 	s := &segment{start: in.Start, end: in.End, first: in.Chunks.Start, about: in.Chunks.End}
 	if !hasParts {
 		return s
@@ -275,9 +275,9 @@ func newSegment(r codec.ChunkRange, in FetchRange, hasParts bool, most int64) *s
 	if n := in.withSlack(int(r.End - in.Chunks.Start)); 2*n < s.size() && r.Start-in.Chunks.Start <= aheadChunks {
 		s.end, s.about = in.Start+n, r.End
 	}
-	if most = max(most, segmentStep, in.withSlack(r.Len())); s.size() > most {
-		s.end = in.Start + most
-		s.about = in.Chunks.Start + uint32(most*int64(in.Chunks.Len())/(in.End-in.Start))
+	if limit = max(limit, segmentStep, in.withSlack(r.Len())); s.size() > limit {
+		s.end = in.Start + limit
+		s.about = in.Chunks.Start + uint32(limit*int64(in.Chunks.Len())/(in.End-in.Start))
 	}
 	return s
 }
