@@ -234,8 +234,8 @@ func (f *filesystem) readFile(req *request, h *fileHandle, in *fuse.ReadIn, p []
 }
 
 func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off int64) ([]byte, fuse.Status) {
-	h.claim.Begin(off)
-	defer h.claim.End(off)
+	h.claim.Begin(off, int64(len(p)))
+	defer h.claim.End(off, int64(len(p)))
 	err := f.falseClaim(ctx, h)
 	n := 0
 	if err == nil {

@@ -14,8 +14,12 @@ import (
 	"time"
 )
 
-// maxHeld bounds the bytes that all claims hold of early reads. The kernel's readahead has up to 16 MiB of
-// reads under way, which end in any order. Without room, an early read waits for those before it.
+// maxOrdered is how far ahead a read waits for its turn. The kernel's readahead has up to 16 MiB of reads
+// under way, which end in any order. Each follows another one, and holding it costs a copy.
+const maxOrdered = 16 << 20
+
+// maxHeld bounds the bytes that all claims hold of other early reads. Without room, an early read waits for
+// those before it.
 const maxHeld = 8 << 20
 
 // beginLimit is how long an early read without room waits if none before it is under way. The kernel has
@@ -48,7 +52,7 @@ type Claim struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond       // a read has ended, or next has moved; of mu
-	reading map[int64]int    // number of reads under way, by offset; guarded by mu
+	reading []span           // the reads under way; guarded by mu
 	sum     hash.Hash        // of the bytes before next; guarded by mu
 	next    int64            // guarded by mu
 	early   map[int64][]byte // reads after next, by offset; guarded by mu
@@ -56,8 +60,11 @@ type Claim struct {
 	isFalse bool             // the whole file has another SHA-256; guarded by mu
 }
 
+// A span is the bytes [off, end) of a file.
+type span struct{ off, end int64 }
+
 func (s *Set) newClaim(k Key, size int64) *Claim {
-	c := &Claim{Key: k, size: size, held: &s.held, reading: map[int64]int{}, early: map[int64][]byte{}}
+	c := &Claim{Key: k, size: size, held: &s.held, early: map[int64][]byte{}}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -107,37 +114,36 @@ func (c *Claim) canComplete() bool {
 	return !c.lost && c.next < c.size
 }
 
-// Begin records that a read at off is under way, until End. Both accept nil.
-func (c *Claim) Begin(off int64) {
+// Begin records that a read of up to n bytes at off is under way, until End. Both accept nil.
+func (c *Claim) Begin(off, n int64) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reading[off]++
+	c.reading = append(c.reading, span{off, off + n})
 }
 
 // End ends a read, with or without Add.
-func (c *Claim) End(off int64) {
+func (c *Claim) End(off, n int64) {
 	if c == nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reading[off]--; c.reading[off] == 0 {
-		delete(c.reading, off)
-	}
+	i := slices.Index(c.reading, span{off, off + n})
+	c.reading = slices.Delete(c.reading, i, i+1)
 	c.changed.Broadcast()
 }
 
 // Add adds a read of the bytes p at off. It returns the SHA-256 once, when the reads cover the whole file.
 // If the claim is false, it also returns it to the reads that were under way then, and to later ones. Their
-// bytes must not be used either. An early read without room waits for the reads before it. If there are
-// none, Add drops it: it must be repeated.
+// bytes must not be used either. An early read waits for the reads before it that are under way, or is
+// held. If it can do neither, Add drops it: it must be repeated.
 func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.awaitRoomLocked(p, off)
+	c.awaitTurnLocked(p, off)
 	if off > c.next || c.next == c.size && !c.isFalse {
 		return sum, false
 	}
@@ -160,12 +166,16 @@ func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	return sum, true
 }
 
-// awaitRoomLocked holds an early read, or drops it. It returns at once for other reads.
-func (c *Claim) awaitRoomLocked(p []byte, off int64) {
+// awaitTurnLocked waits for the reads before an early one, holds it, or drops it. It returns at once for
+// other reads.
+func (c *Claim) awaitTurnLocked(p []byte, off int64) {
 	var late *time.Timer
 	isLate := false
-	for off > c.next && !c.lost && !c.holdLocked(p, off) {
+	for off > c.next && !c.lost {
 		switch {
+		case c.isNextLocked(off):
+		case c.holdLocked(p, off):
+			return
 		case c.isReadingBeforeLocked(off):
 		case isLate:
 			c.lost = true
@@ -185,14 +195,29 @@ func (c *Claim) awaitRoomLocked(p []byte, off int64) {
 	}
 }
 
-// isReadingBeforeLocked reports whether a read at a lower offset is under way.
-func (c *Claim) isReadingBeforeLocked(off int64) bool {
-	for before := range c.reading {
-		if before < off {
-			return true
+// isNextLocked reports whether the reads under way and the held ones have all bytes from next to off. A read
+// in random order must not wait for others.
+func (c *Claim) isNextLocked(off int64) bool {
+	if off-c.next > maxOrdered {
+		return false
+	}
+	for at := c.next; at < off; {
+		i := slices.IndexFunc(c.reading, func(r span) bool { return r.off <= at && at < r.end && r.off < off })
+		switch {
+		case i >= 0:
+			at = c.reading[i].end
+		case len(c.early[at]) > 0:
+			at += int64(len(c.early[at]))
+		default:
+			return false
 		}
 	}
-	return false
+	return true
+}
+
+// isReadingBeforeLocked reports whether a read at a lower offset is under way.
+func (c *Claim) isReadingBeforeLocked(off int64) bool {
+	return slices.ContainsFunc(c.reading, func(r span) bool { return r.off < off })
 }
 
 // hashLocked hashes the part of a read after next. It reports whether such a part exists.

@@ -121,18 +121,57 @@ func TestFalseClaimEndsAllReads(t *testing.T) {
 	}
 }
 
+// Reads that follow each other end in any order. They wait for their turn, and none is copied. A read in
+// random order waits for no other one.
+func TestReadsWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, part = maxOrdered, 1 << 20
+		content := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+		var s Set
+		c, _ := s.Acquire(Key{}, 2*size)
+		defer s.Release(c)
+		for off := int64(0); off < size; off += part {
+			c.Begin(off, part)
+		}
+		var readers sync.WaitGroup
+		add := func(off int64) {
+			c.Add(content[off:off+part], off)
+			c.End(off, part)
+		}
+		for off := int64(size - part); off > 0; off -= part {
+			readers.Go(func() { add(off) })
+			synctest.Wait()
+		}
+		if held := s.Held(); held != 0 {
+			t.Errorf("%d bytes are copied", held)
+		}
+		random := int64(size + part)
+		c.Begin(random, part)
+		c.Add(content[:part], random)
+		c.End(random, part)
+		if held := s.Held(); held != part {
+			t.Errorf("%d bytes of a random read are held, want %d", held, part)
+		}
+		add(0)
+		readers.Wait()
+		if c.next != size {
+			t.Errorf("%d bytes are hashed, want %d", c.next, size)
+		}
+	})
+}
+
 // A read that is further ahead than the room waits for those before it, in any order of their ends.
 func TestEarlyReadWaits(t *testing.T) {
 	for name, lateBegin := range map[string]bool{"under way": false, "not begun": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const size, part = 3 * maxHeld, 1 << 20
+				const size, part = maxOrdered + 2*maxHeld, 1 << 20
 				content := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 				var s Set
 				c, _ := s.Acquire(Key{}, size)
 				defer s.Release(c)
 				if !lateBegin {
-					c.Begin(0)
+					c.Begin(0, part)
 				}
 				var readers sync.WaitGroup
 				var completed atomic.Int64
@@ -140,10 +179,10 @@ func TestEarlyReadWaits(t *testing.T) {
 					if sum, complete := c.Add(content[off:off+part], off); complete && sum == sha256.Sum256(content) {
 						completed.Add(1)
 					}
-					c.End(off)
+					c.End(off, part)
 				}
 				for off := int64(size - part); off > 0; off -= part {
-					c.Begin(off)
+					c.Begin(off, part)
 					readers.Go(func() { add(off) })
 				}
 				synctest.Wait()
@@ -151,7 +190,7 @@ func TestEarlyReadWaits(t *testing.T) {
 					t.Errorf("%d bytes are held, want %d", held, maxHeld)
 				}
 				if lateBegin {
-					c.Begin(0)
+					c.Begin(0, part)
 				}
 				add(0)
 				readers.Wait()
