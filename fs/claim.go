@@ -65,20 +65,20 @@ func (f *filesystem) falseClaim(ctx context.Context, h *fileHandle) error {
 
 // checkClaim adds a read of an open file to its claim. For a false claim it returns an error and
 // makes the kernel drop its pages of the file.
-func (f *filesystem) checkClaim(h *fileHandle, p []byte, off int64) error {
+func (f *filesystem) checkClaim(ctx context.Context, h *fileHandle, p []byte, off int64) error {
 	if h.claim == nil {
 		return nil
 	}
-	sum, complete := h.claim.Add(p, off)
-	if !complete {
-		return nil
+	sum, complete, err := h.claim.Add(ctx, p, off)
+	if err != nil || !complete {
+		return err
 	}
 	if r, ok := h.reader.(unprovenReader); ok {
-		r.ProveSHA256(sum)
+		err = r.CompareSHA256(sum, h.claim.SHA256)
 	} else {
 		f.engine.ProveSHA256(h.id.File, sum)
+		err = f.engine.CheckSHA256(h.id, h.claim.SHA256)
 	}
-	err := f.engine.CheckSHA256(h.id, h.claim.SHA256)
 	if err != nil {
 		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // waits for reads in progress
 	}

@@ -64,8 +64,8 @@ type unprovenReader interface {
 	// another one if its SHA-256 is known.
 	CheckSHA256(ctx context.Context, want [32]byte) error
 
-	// ProveSHA256 notes the SHA-256 of a file that was read whole.
-	ProveSHA256(sum [32]byte)
+	// CompareSHA256 compares the SHA-256 of a file that was read whole with the one of its entry.
+	CompareSHA256(sum, want [32]byte) error
 }
 
 // A rangeReader reads for one open file descriptor.

@@ -242,7 +242,7 @@ func (f *filesystem) readBytes(ctx context.Context, h *fileHandle, p []byte, off
 		n, err = h.readAt(ctx, p, off)
 	}
 	if err == nil {
-		err = f.checkClaim(h, p[:n], off)
+		err = f.checkClaim(ctx, h, p[:n], off)
 	}
 	if err != nil {
 		return nil, f.reports.failed(failure{

@@ -125,5 +125,7 @@ func (m *movableReader) CheckSHA256(ctx context.Context, want [32]byte) error {
 	return m.now.Load().CheckSHA256(ctx, want)
 }
 
-// ProveSHA256 implements unprovenReader.
-func (m *movableReader) ProveSHA256(sum [32]byte) { m.now.Load().ProveSHA256(sum) }
+// CompareSHA256 implements unprovenReader.
+func (m *movableReader) CompareSHA256(sum, want [32]byte) error {
+	return m.now.Load().CompareSHA256(sum, want)
+}

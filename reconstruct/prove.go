@@ -194,35 +194,38 @@ func (f *File) proveGated(ctx context.Context) (*File, error) {
 }
 
 // proveChunks is proveGated without the SHA-256.
-func (f *File) proveChunks(ctx context.Context) (*File, error) {
+func (f *File) proveChunks(ctx context.Context) (next *File, err error) {
 	if f.current().tracker.isProven() {
 		return f.current(), nil
 	}
-	if !f.r.suspects.has(f.id) && f.proveKnown(ctx, f.r.c.Proven, true) == nil {
+	if !f.r.suspects.has(f.id) && f.proveKnown(ctx, true) == nil {
 		return f, nil
 	}
-	done, err := f.r.proofRoom(ctx, f.size)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	ctx, w := watchProgress(ctx)
-	defer w.stop()
-	next := f
+	err = f.inRoom(ctx, func(ctx context.Context, w *progressWatch) error {
+		next, err = f.proveByReading(ctx, w)
+		return err
+	})
+	return next, err
+}
+
+// proveByReading is proveChunks for a file that the known hashes do not prove.
+func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File, err error) {
+	next = f
 	if !f.r.suspects.has(f.id) {
-		err := f.prove(ctx, w)
-		if err == nil || !isWrong(err) {
-			return f, w.timeout(err)
+		if err := f.prove(ctx, w); err == nil || !isWrong(err) {
+			return f, err
 		}
 		f.discard()
 		if next, err = f.r.Open(ctx, f.id); err != nil {
-			return nil, w.timeout(err)
+			return nil, err
 		}
 	}
 	err = next.refetch(ctx, w)
 	switch {
 	case err == nil && next.size != f.size:
 		err = f.named(codec.Corrupt("file info block", f.block, "its size has changed from %d to %d", f.size, next.size))
+		f.tracker.fail(err)
+		f.r.contradicted(f.id)
 	case err == nil && next != f:
 		f.successor.Store(next)
 	case err != nil && isWrong(err):
@@ -232,7 +235,7 @@ func (f *File) proveChunks(ctx context.Context) (*File, error) {
 		f.tracker.fail(err)
 		f.r.contradicted(f.id)
 	}
-	return next, w.timeout(err)
+	return next, err
 }
 
 // contradict handles the error of a read of xorb x. A proven hash that contradicts all copies of a
@@ -273,13 +276,16 @@ func (f *File) Prove(ctx context.Context) error {
 	return f.proveNext(ctx)
 }
 
-// inRoom calls do with the limits of a proof.
+// inRoom waits for room for the proof of a file, and calls do with the limits of one.
 func (f *File) inRoom(ctx context.Context, do func(context.Context, *progressWatch) error) error {
-	done, err := f.r.proofRoom(ctx, f.size)
-	if err != nil {
+	room, n := f.r.largeProofs, int64(1)
+	if f.size <= smallFile {
+		room, n = f.r.smallProofs, f.size
+	}
+	if err := room.Acquire(ctx, n); err != nil {
 		return err
 	}
-	defer done()
+	defer room.Release(n)
 	ctx, w := watchProgress(ctx)
 	defer w.stop()
 	return w.timeout(do(ctx, w))
@@ -297,10 +303,10 @@ func (f *File) proveNext(ctx context.Context) error {
 
 // prove proves a file from the hashes that are known, or else reads it.
 func (f *File) prove(ctx context.Context, w *progressWatch) error {
-	if err := f.proveKnown(ctx, f.r.c.Proven, true); err == nil || isWrong(err) {
+	if err := f.proveKnown(ctx, true); err == nil || isWrong(err) {
 		return err
 	}
-	if err := f.proveKnown(ctx, f.r.c.Leaves, false); err == nil || isWrong(err) {
+	if err := f.proveKnown(ctx, false); err == nil || isWrong(err) {
 		return err
 	}
 	if f.size > smallFile {
@@ -366,7 +372,7 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 		return err
 	}
 	if h == nil {
-		if err := f.proveKnown(ctx, f.r.c.Leaves, false); err == nil || isWrong(err) || ctx.Err() != nil {
+		if err := f.proveKnown(ctx, false); err == nil || isWrong(err) || ctx.Err() != nil {
 			return err
 		}
 		return f.readSeen(ctx, w)
@@ -381,7 +387,7 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 // checkRead checks a file when its readers got all chunks. It waits for room only if it must read
 // the file.
 func (f *File) checkRead(ctx context.Context) (struct{}, error) {
-	err := f.proveKnown(ctx, f.r.c.Leaves, false)
+	err := f.proveKnown(ctx, false)
 	if err != nil && !isWrong(err) && ctx.Err() == nil {
 		err = f.inRoom(ctx, f.readSeen)
 	}
@@ -410,26 +416,18 @@ const (
 	proofAhead     = 6 << 20 // of Options.Ahead, for each of the others
 )
 
-// proofRoom waits for room for the proof of a file, which ends with done.
-func (r *Reader) proofRoom(ctx context.Context, size int64) (done func(), err error) {
-	room, n := r.largeProofs, int64(1)
-	if size <= smallFile {
-		room, n = r.smallProofs, size
+// proveKnown proves a file by the proven hashes of its chunks, or else by all known ones. It reads no
+// chunk. The xorbs of a file with a hash of its content have no other files, so proven chunks prove it, too.
+func (f *File) proveKnown(ctx context.Context, onlyProven bool) error {
+	known := f.r.c.Leaves
+	if onlyProven {
+		known = f.r.c.Proven
 	}
-	if err := room.Acquire(ctx, n); err != nil {
-		return nil, err
-	}
-	return func() { room.Release(n) }, nil
-}
-
-// proveKnown proves a file by the hashes of its chunks that known returns. It reads no chunk. The
-// xorbs of a file with a hash of its content have no other files, so proven chunks prove it, too.
-func (f *File) proveKnown(ctx context.Context, known func(x codec.Hash, r codec.ChunkRange) []merkle.Leaf, areProven bool) error {
 	content, _, err := f.r.c.ContentHash(f.id)
 	if err != nil {
 		return err
 	}
-	if content != nil && !areProven {
+	if content != nil && !onlyProven {
 		return errUnknownHash
 	}
 	var tree merkle.FileTree

@@ -177,6 +177,7 @@ type File struct {
 	dropped   bool     // no later open returns it; guarded by files.mu
 
 	verifiedWhole atomic.Bool // a complete read has matched the file hash
+	readBacking   atomic.Bool // a read has returned bytes of the plain file
 	hashed        atomic.Int32
 
 	covered atomic.Pointer[coverage] // blocks that were read; nil: none, or not recorded
@@ -235,6 +236,7 @@ func (f *File) read(ctx context.Context, p []byte, off int64) error {
 		}
 	}
 	if f.r.backing.readAt(f.id.File, p, off) {
+		f.readBacking.Store(true)
 		return nil
 	}
 	fetch := f.fetch
@@ -259,7 +261,7 @@ const (
 // known, "file" after a complete read with the right file hash, else "none". The known hashes of a
 // source without proofs must also make the file.
 func (f *File) Verified(ctx context.Context) string {
-	if f = f.current(); !f.isProven() && f.proveKnown(ctx, f.r.c.Proven, true) != nil {
+	if f = f.current(); !f.isProven() && f.proveKnown(ctx, true) != nil {
 		return verifiedNone
 	}
 	const unknown, yes, no = 0, 1, 2

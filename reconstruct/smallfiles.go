@@ -36,11 +36,10 @@ func (s *smallFiles) read(id codec.FileID, p []byte, off int64) bool {
 
 // isSmallInMemory reports whether reads of the file need no chunk.
 func (f *File) isSmallInMemory() bool {
-	return f.tracker != nil && f.size <= smallFile && f.r.small.has(f.id)
-}
-
-func (s *smallFiles) has(id codec.FileID) bool {
-	_, ok := s.get(id)
+	if f.tracker == nil || f.size > smallFile {
+		return false
+	}
+	_, ok := f.r.small.get(f.id)
 	return ok
 }
 

@@ -58,12 +58,19 @@ func (f *File) proveSum(sum [32]byte) {
 	}
 }
 
-// ProveSHA256 notes the SHA-256 of a file that was read whole by h. It does nothing if the file was
-// not proven by that.
-func (h *Handle) ProveSHA256(sum [32]byte) {
-	if f := h.f.current(); f.isProven() {
+// CompareSHA256 compares the SHA-256 of all bytes that h returned with the one that an unproven entry
+// has. If the chunks of a proven file have it, later calls of CheckSHA256 know it, right or wrong. A
+// damaged plain file must not make a right entry wrong.
+func (h *Handle) CompareSHA256(sum, want [32]byte) error {
+	f := h.f.current()
+	if f.isProven() && (sum == want || !h.f.readBacking.Load()) {
 		f.proveSum(sum)
 	}
+	if sum == want {
+		return nil
+	}
+	f.r.contradicted(f.id)
+	return WrongSHA256(f.id, sum, want)
 }
 
 // CheckSHA256 is File.CheckSHA256.
@@ -93,10 +100,8 @@ func (r *Reader) contradicted(id codec.FileID) {
 // listing of the Hub. A gated file is proven for that. The SHA-256 of another file is compared if it
 // is known.
 func (f *File) CheckSHA256(ctx context.Context, want [32]byte) error {
-	if f.needsSum && !f.hasSum() && !f.sumBacking() {
-		if err := f.Prove(ctx); err != nil {
-			return err
-		}
+	if f.needsSum {
+		return f.VerifySHA256(ctx, want)
 	}
 	return f.r.CheckSHA256(f.id, want)
 }
@@ -104,12 +109,8 @@ func (f *File) CheckSHA256(ctx context.Context, want [32]byte) error {
 // VerifySHA256 is CheckSHA256 that reads any file whole whose SHA-256 is not known.
 func (f *File) VerifySHA256(ctx context.Context, want [32]byte) error {
 	if !f.hasSum() {
-		if err := f.Prove(ctx); err != nil {
-			return err
-		}
-		next := f.current()
-		learn := func(ctx context.Context) (struct{}, error) { return struct{}{}, next.learnSum(ctx) }
-		if _, err := f.r.summing.Do(ctx, f.id.File, learn); err != nil {
+		find := func(ctx context.Context) (struct{}, error) { return struct{}{}, f.findSum(ctx, want) }
+		if _, err := f.r.summing.Do(ctx, f.id.File, find); err != nil {
 			return err
 		}
 	}
@@ -122,9 +123,20 @@ func (f *File) hasSum() bool {
 	return ok
 }
 
+// findSum makes the SHA-256 of the file known, which is probably want.
+func (f *File) findSum(ctx context.Context, want [32]byte) error {
+	if f.hasSum() || f.hasBackingSum(ctx, want) {
+		return nil
+	}
+	if err := f.Prove(ctx); err != nil {
+		return err
+	}
+	return f.current().learnSum(ctx)
+}
+
 // learnSum makes the SHA-256 of a proven file known. It reads the file if necessary.
 func (f *File) learnSum(ctx context.Context) error {
-	if f.hasSum() || f.sumBacking() {
+	if f.hasSum() {
 		return nil
 	}
 	if content, _, err := f.r.c.ContentHash(f.id); content != nil || err != nil {
@@ -137,17 +149,21 @@ func (f *File) learnSum(ctx context.Context) error {
 	})
 }
 
-// sumBacking makes the SHA-256 known of a file that is stored whole, and reports whether it is.
-func (f *File) sumBacking() bool {
+// hasBackingSum reports whether the file is stored whole with the SHA-256 want, which is known then.
+// Another one may be that of a damaged plain file.
+func (f *File) hasBackingSum(ctx context.Context, want [32]byte) bool {
 	h, buf := sha256.New(), make([]byte, min(f.size, 1<<20))
 	for off := int64(0); off < f.size; off += int64(len(buf)) {
 		buf = buf[:min(int64(len(buf)), f.size-off)]
-		if !f.r.backing.readAt(f.id.File, buf, off) {
+		if ctx.Err() != nil || !f.r.backing.readAt(f.id.File, buf, off) {
 			return false
 		}
 		h.Write(buf)
 	}
-	f.proveSum([32]byte(h.Sum(nil)))
+	if [32]byte(h.Sum(nil)) != want {
+		return false
+	}
+	f.proveSum(want)
 	return true
 }
 

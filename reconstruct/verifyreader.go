@@ -58,27 +58,12 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		if g.r, err = g.reader(f); err != nil {
-			return 0, err
+		g.r = newVerifyReader(g.ctx, f, g.sum)
+		if content, ok := f.r.small.get(f.id); ok { // since the proof
+			g.r = bytes.NewReader(content)
 		}
 	}
 	return g.r.Read(p)
-}
-
-// reader returns the bytes of a proven file. A small one is in memory since its proof.
-func (g *gatedReader) reader(f *File) (io.Reader, error) {
-	content, ok := f.r.small.get(f.id)
-	if !ok {
-		return newVerifyReader(g.ctx, f, g.sum), nil
-	}
-	if g.sum != nil {
-		got := sha256.Sum256(content)
-		f.r.sums.Add(f.id.File, got)
-		if got != *g.sum {
-			return nil, WrongSHA256(f.id, got, *g.sum)
-		}
-	}
-	return bytes.NewReader(content), nil
 }
 
 // WriteTo implements io.WriterTo.

@@ -6,6 +6,7 @@
 package claims
 
 import (
+	"context"
 	"crypto/sha256"
 	"hash"
 	"slices"
@@ -139,13 +140,12 @@ func (c *Claim) End(off, n int64) {
 // Add adds a read of the bytes p at off. It returns the SHA-256 once, when the reads cover the whole file.
 // If the claim is false, it also returns it to the reads that were under way then, and to later ones. Their
 // bytes must not be used either. An early read waits for the reads before it that are under way, or is
-// held. If it can do neither, Add drops it: it must be repeated.
-func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
+// held. If it can do neither, Add drops it: it must be repeated. The only error is that of ctx.
+func (c *Claim) Add(ctx context.Context, p []byte, off int64) (sum [32]byte, complete bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.awaitTurnLocked(p, off)
-	if off > c.next || c.next == c.size && !c.isFalse {
-		return sum, false
+	if err := c.awaitTurnLocked(ctx, p, off); err != nil || off > c.next || c.next == c.size && !c.isFalse {
+		return sum, false, err
 	}
 	c.hashLocked(p, off)
 	for more := true; more; {
@@ -159,40 +159,50 @@ func (c *Claim) Add(p []byte, off int64) (sum [32]byte, complete bool) {
 	}
 	c.changed.Broadcast()
 	if c.next < c.size {
-		return sum, false
+		return sum, false, nil
 	}
 	sum = [32]byte(c.sum.Sum(nil))
 	c.isFalse = sum != c.SHA256
-	return sum, true
+	return sum, true, nil
 }
 
 // awaitTurnLocked waits for the reads before an early one, holds it, or drops it. It returns at once for
-// other reads.
-func (c *Claim) awaitTurnLocked(p []byte, off int64) {
-	var late *time.Timer
-	isLate := false
+// other reads. The error is that of ctx.
+func (c *Claim) awaitTurnLocked(ctx context.Context, p []byte, off int64) error {
+	var late time.Time
+	isWaiting := false
 	for off > c.next && !c.lost {
 		switch {
 		case c.isNextLocked(off):
 		case c.holdLocked(p, off):
-			return
+			return nil
 		case c.isReadingBeforeLocked(off):
-		case isLate:
+		case late.IsZero():
+			late = time.Now().Add(beginLimit)
+			defer time.AfterFunc(beginLimit, c.wake).Stop()
+		case !time.Now().Before(late):
 			c.lost = true
 			c.dropAllLocked() // it would keep the room from claims that can complete
 			c.changed.Broadcast()
-			return
-		case late == nil:
-			late = time.AfterFunc(beginLimit, func() {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				isLate = true
-				c.changed.Broadcast()
-			})
-			defer late.Stop()
+			return nil
+		}
+		if !isWaiting {
+			isWaiting = true
+			defer context.AfterFunc(ctx, c.wake)()
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		c.changed.Wait()
 	}
+	return nil
+}
+
+// wake makes waiting reads look again.
+func (c *Claim) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed.Broadcast()
 }
 
 // isNextLocked reports whether the reads under way and the held ones have all bytes from next to off. A read

@@ -2,7 +2,9 @@ package claims
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -33,7 +35,7 @@ func TestOrder(t *testing.T) {
 			c, _ := s.Acquire(Key{SHA256: sha256.Sum256(b)}, 1000)
 			done := -1
 			for i, r := range tt.reads {
-				sum, complete := c.Add(b[r.off:r.end], r.off)
+				sum, complete, _ := c.Add(t.Context(), b[r.off:r.end], r.off)
 				if complete && (done >= 0 || sum != sha256.Sum256(b)) {
 					t.Errorf("read %d: complete with %x, or again", i, sum)
 				}
@@ -52,7 +54,7 @@ func TestOrder(t *testing.T) {
 	var s Set
 	s.held.Store(maxHeld)
 	c, _ := s.Acquire(Key{}, 1000)
-	if c.Add(b[1:], 1); len(c.early) > 0 || s.held.Load() != maxHeld {
+	if c.Add(t.Context(), b[1:], 1); len(c.early) > 0 || s.held.Load() != maxHeld {
 		t.Errorf("%d reads are held without room", len(c.early))
 	}
 	if _, isNew := s.Acquire(Key{}, 1000); !isNew {
@@ -67,7 +69,7 @@ func TestShare(t *testing.T) {
 	if !isNew {
 		t.Error("the first claim is not new")
 	}
-	first.Add(make([]byte, 10), 0)
+	first.Add(t.Context(), make([]byte, 10), 0)
 	if second, isNew := s.Acquire(Key{}, 1000); second != first || isNew {
 		t.Error("a second handle has another claim")
 	}
@@ -92,11 +94,11 @@ func TestLostClaimLeavesRoom(t *testing.T) {
 	const size, part = 4 * maxHeld, 1 << 20
 	lost, _ := s.Acquire(Key{Ino: 1}, size)
 	for off := int64(part); off < size; off += 2 * part {
-		lost.Add(make([]byte, part), off)
+		lost.Add(t.Context(), make([]byte, part), off)
 	}
 	other, _ := s.Acquire(Key{Ino: 2}, 2*part)
-	other.Add(make([]byte, part), part)
-	if _, complete := other.Add(make([]byte, part), 0); !complete {
+	other.Add(t.Context(), make([]byte, part), part)
+	if _, complete, _ := other.Add(t.Context(), make([]byte, part), 0); !complete {
 		t.Errorf("a claim has no room, with %d bytes held", s.Held())
 	}
 	s.Release(lost)
@@ -114,7 +116,7 @@ func TestFalseClaimEndsAllReads(t *testing.T) {
 	c, _ := s.Acquire(Key{SHA256: [32]byte{1}}, 1000)
 	defer s.Release(c)
 	for i, off := range []int64{500, 0, 500, 0} {
-		sum, complete := c.Add(b[off:off+500], off)
+		sum, complete, _ := c.Add(t.Context(), b[off:off+500], off)
 		if complete != (i > 0) || complete && sum != sha256.Sum256(b) {
 			t.Errorf("read %d: complete %v, %x", i, complete, sum)
 		}
@@ -135,7 +137,7 @@ func TestReadsWaitForTheirTurn(t *testing.T) {
 		}
 		var readers sync.WaitGroup
 		add := func(off int64) {
-			c.Add(content[off:off+part], off)
+			c.Add(t.Context(), content[off:off+part], off)
 			c.End(off, part)
 		}
 		for off := int64(size - part); off > 0; off -= part {
@@ -147,7 +149,7 @@ func TestReadsWaitForTheirTurn(t *testing.T) {
 		}
 		random := int64(size + part)
 		c.Begin(random, part)
-		c.Add(content[:part], random)
+		c.Add(t.Context(), content[:part], random)
 		c.End(random, part)
 		if held := s.Held(); held != part {
 			t.Errorf("%d bytes of a random read are held, want %d", held, part)
@@ -156,6 +158,33 @@ func TestReadsWaitForTheirTurn(t *testing.T) {
 		readers.Wait()
 		if c.next != size {
 			t.Errorf("%d bytes are hashed, want %d", c.next, size)
+		}
+	})
+}
+
+// A read that waits ends with its context, and is not part of the claim.
+func TestCanceledReadWaitsNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const part = 1 << 20
+		var s Set
+		c, _ := s.Acquire(Key{}, 2*part)
+		defer s.Release(c)
+		c.Begin(0, part) // and hangs
+		c.Begin(part, part)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			_, _, err := c.Add(ctx, make([]byte, part), part)
+			ended <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("the read ends with %v", err)
+		}
+		c.End(part, part)
+		if _, complete, _ := c.Add(t.Context(), make([]byte, part), 0); complete || c.next != part {
+			t.Errorf("complete %v after %d bytes", complete, c.next)
 		}
 	})
 }
@@ -176,7 +205,7 @@ func TestEarlyReadWaits(t *testing.T) {
 				var readers sync.WaitGroup
 				var completed atomic.Int64
 				add := func(off int64) {
-					if sum, complete := c.Add(content[off:off+part], off); complete && sum == sha256.Sum256(content) {
+					if sum, complete, _ := c.Add(t.Context(), content[off:off+part], off); complete && sum == sha256.Sum256(content) {
 						completed.Add(1)
 					}
 					c.End(off, part)
