@@ -875,6 +875,30 @@ func TestUnprovenPlanOfAnotherSize(t *testing.T) {
 	}
 }
 
+// A handle of a plan of another size than the right one fails. It requests the file once more, and no
+// third time.
+func TestUnprovenHandleOfAnotherSize(t *testing.T) {
+	s, f := large(t, largeChunks)
+	contradictions := 0
+	m := mountPlan(t, s, t.TempDir(), Options{Strict: true, OnContradiction: func(codec.FileID) { contradictions++ }})
+	m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+		if m.plan.Plans() <= 1 {
+			fi.Terms = slices.Clone(fi.Terms)
+			fi.Terms[0].Size--
+		}
+		return fi
+	}})
+	h := m.handle(t, f.ID())
+	for range 2 {
+		if _, err := h.ReadAt(t.Context(), make([]byte, 1), 0); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("a read by the wrong plan: %v", err)
+		}
+	}
+	if n := m.plan.Plans(); n != 2 || contradictions != 1 {
+		t.Errorf("%d plans and %d contradictions, want 2 and 1", n, contradictions)
+	}
+}
+
 // A file that is dropped between its open and its first handle is not opened again.
 func TestHoldDroppedFile(t *testing.T) {
 	s, f := large(t, 10)
