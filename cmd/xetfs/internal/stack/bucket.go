@@ -15,15 +15,11 @@ import (
 
 // openBucket opens the store at s3://BUCKET/PREFIX.
 func openBucket(address string, r Remote) (*s3.Store, error) {
-	getenv := r.Getenv
-	if getenv == nil {
-		getenv = func(string) string { return "" }
-	}
-	roots, err := rootCAs(getenv, "AWS_CA_BUNDLE")
+	roots, err := rootCAs(r.getenv, "AWS_CA_BUNDLE")
 	if err != nil {
 		return nil, err
 	}
-	o := s3.Options{Getenv: getenv, RootCAs: roots, SingleWriter: r.SingleWriter, Limits: r.limits(), Logger: r.Log, Counters: r.Counters}
+	o := s3.Options{Getenv: r.getenv, RootCAs: roots, SingleWriter: r.SingleWriter, Limits: r.limits(), Logger: r.Log, Counters: r.Counters}
 	if r.CacheDir != "" {
 		o.Probes = probeFolder(filepath.Join(r.CacheDir, "s3"))
 	}

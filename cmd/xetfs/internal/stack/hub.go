@@ -62,15 +62,11 @@ func (h *hubSource) open(ctx context.Context, address string) error {
 	if err != nil {
 		return ArgumentError{err}
 	}
-	getenv := h.remote.Getenv
-	if getenv == nil {
-		getenv = func(string) string { return "" }
-	}
-	token := auth.NewHub(getenv)
+	token := auth.NewHub(h.remote.getenv)
 	if _, err := token.Token(); err != nil { // without the header, the server would give a wrong reason
 		return ArgumentError{err}
 	}
-	h.repo, err = hub.Open(a, hub.Options{Endpoint: getenv("HF_ENDPOINT"), Token: tokenFunc(token), Options: h.fetch()})
+	h.repo, err = hub.Open(a, hub.Options{Endpoint: h.remote.getenv("HF_ENDPOINT"), Token: tokenFunc(token), Options: h.fetch()})
 	if err != nil {
 		return ArgumentError{err}
 	}
@@ -82,7 +78,7 @@ func (h *hubSource) open(ctx context.Context, address string) error {
 		folder = h.temp
 	}
 	h.Importer, err = hubimport.Open(ctx, h.repo, hubimport.Options{
-		Folder: folder, Offline: auth.IsTrue(getenv("HF_HUB_OFFLINE")), Logger: h.remote.Log,
+		Folder: folder, Offline: auth.IsTrue(h.remote.getenv("HF_HUB_OFFLINE")), Logger: h.remote.Log,
 	})
 	return err
 }

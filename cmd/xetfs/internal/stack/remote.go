@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/s3"
 	"github.com/xetfs/xetfs/cache/origin/web"
 	"github.com/xetfs/xetfs/codec/listing"
@@ -39,6 +40,14 @@ type Remote struct {
 	Counters     *fetch.Counters          // of all requests; nil: not reported
 	Log          *slog.Logger             // nil: no log
 	Note         func(text string)        // receives texts for the user; nil: no call
+}
+
+// getenv returns a variable of the environment.
+func (r Remote) getenv(name string) string {
+	if r.Getenv == nil {
+		return ""
+	}
+	return r.Getenv(name)
 }
 
 // remoteRequests is the limit of parallel requests to a remote store.
@@ -77,7 +86,7 @@ func NamesSymbol(source string) bool { return isHub(source) }
 func ServerOf(source string, getenv func(name string) string) string {
 	switch {
 	case isHub(source):
-		return cmp.Or(getenv("HF_ENDPOINT"), "https://huggingface.co")
+		return cmp.Or(getenv("HF_ENDPOINT"), hub.DefaultEndpoint)
 	case isBucket(source):
 		return cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
 	}
