@@ -63,7 +63,7 @@ func TestReadOnlyKeys(t *testing.T) {
 	}))
 	defer server.Close()
 	env := map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "s"}
-	s, err := OpenStore("s3://bucket/store", Remote{Getenv: func(name string) string { return env[name] }})
+	s, err := openStore("s3://bucket/store", Remote{Getenv: func(name string) string { return env[name] }})
 	if err != nil {
 		t.Fatal(err)
 	}

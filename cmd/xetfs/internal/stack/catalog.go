@@ -98,7 +98,7 @@ func checkStore(folder string) error {
 	if err := checkLocal(folder); err != nil {
 		return err
 	}
-	err := CheckFolder(folder)
+	err := checkFolder(folder)
 	var usage ArgumentError
 	if errors.As(err, &usage) {
 		return ArgumentError{fmt.Errorf("%s: STORE is a folder, this is a file", folder)}
@@ -113,7 +113,7 @@ func OpenWriter(ctx context.Context, folder string, remote Remote) (*CatalogWrit
 			return nil, err
 		}
 	}
-	store, err := OpenStore(folder, remote)
+	store, err := openStore(folder, remote)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func OpenCopies(ctx context.Context, source string, remote Remote) (*Copies, err
 
 // openFolder opens every copy of an object in a folder.
 func (c *Copies) openFolder(ctx context.Context, folder string) error {
-	if err := CheckFolder(folder); err != nil {
+	if err := checkFolder(folder); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(folder)

@@ -6,7 +6,7 @@
 //	OpenWriter, CatalogWriter   the catalog of a STORE, for changes
 //	OpenRead, OpenRemote        any SOURCE as a store; a store on a web server or in a bucket
 //	OpenObject, Object          one object of a remote store
-//	OpenStore, WriteStore       a STORE for changes, with or without a catalog
+//	WriteStore                  an open STORE for changes
 //	OpenCopies, Copies          each copy of each shard and xorb in a SOURCE
 //	OpenPackStore               a STORE for pack, with an index of its content
 //	OpenPublishStore            a STORE with its catalog for publish

@@ -70,7 +70,7 @@ func createStore(ctx context.Context, path string, remote Remote) (WriteStore, f
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := OpenStore(path, remote)
+	s, err := openStore(path, remote)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -319,11 +319,11 @@ func CheckSource(source string) error {
 	if IsAddress(source) {
 		return checkAddress(source)
 	}
-	return CheckFolder(source)
+	return checkFolder(source)
 }
 
-// CheckFolder returns an error for a SOURCE that is no folder.
-func CheckFolder(folder string) error {
+// checkFolder returns an error for a SOURCE that is no folder.
+func checkFolder(folder string) error {
 	if err := checkLocal(folder); err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ type WriteStore interface {
 	io.Closer
 }
 
-// OpenStore opens a STORE for changes: a folder, which is created if necessary, or a bucket.
-func OpenStore(store string, remote Remote) (WriteStore, error) {
+// openStore opens a STORE for changes: a folder, which is created if necessary, or a bucket.
+func openStore(store string, remote Remote) (WriteStore, error) {
 	switch {
 	case isBucket(store):
 		if err := checkAddress(store); err != nil {
