@@ -53,6 +53,13 @@ func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader) *Mirror 
 	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, maxLoads), proven: lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)}
 }
 
+// Close waits for calls that outlive their requests. It precedes the close of the reader, the cache
+// and the upstream. No other call may run.
+func (m *Mirror) Close() {
+	m.opening.Wait()
+	m.loading.Wait() // started by opening alone
+}
+
 // OpenFile implements cas.PlaceSource. Concurrent callers share one proof.
 func (m *Mirror) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	m.mu.Lock()

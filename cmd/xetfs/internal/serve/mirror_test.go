@@ -92,7 +92,9 @@ func open(t *testing.T, url, folder, scope string) (r *reconstruct.Reader, m *Mi
 		t.Fatal(err)
 	}
 	r = reconstruct.New(c, reconstruct.Options{Strict: true})
-	return r, NewMirror(client, c, r), sync.OnceFunc(func() {
+	m = NewMirror(client, c, r)
+	return r, m, sync.OnceFunc(func() {
+		m.Close()
 		r.Close()
 		c.Close()
 		client.Close()

@@ -35,7 +35,7 @@ type OwnerOptions struct {
 	Signer *cas.Signer
 	Log    *slog.Logger
 
-	// Open opens the mirror of a repository, and returns a function that closes it.
+	// Open opens the mirror of a repository, and returns a function that closes its SOURCE.
 	Open func(ctx context.Context, id hub.RepoID) (*Site, func(), error)
 }
 
@@ -216,7 +216,7 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 		<-ow.slots
 		return ow.refused(id, err)
 	}
-	r := &ownedRepo{api: hub.NewHandler(site.hubOptions(ow.access)), close: closeSite}
+	r := &ownedRepo{api: hub.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
 	if site.Xet != nil {
 		r.xet = site.Xet
 	}

@@ -24,7 +24,7 @@ const StorePath = "/-/store/"
 // need a token for everything. The CAS API checks tokens of its own, which the Hub API makes.
 type Site struct {
 	Repos   hub.Repos // nil: only the plain layout
-	Content hub.Content
+	Content Content
 	Xet     *Xet    // nil: no CAS API
 	Writer  *Writer // nil: the store is read-only
 	Plain   http.Handler
@@ -80,6 +80,13 @@ func (s *Site) routes() http.Handler {
 
 // objectsPath is a part of the address of an upload by LFS, which is signed.
 const objectsPath = ".git/info/lfs/objects/"
+
+// Close ends the site before its SOURCE is closed. No request may run.
+func (s *Site) Close() {
+	if s.Content.Mirror != nil {
+		s.Content.Mirror.Close()
+	}
+}
 
 // hubOptions returns the options of the Hub API.
 func (s *Site) hubOptions(a Access) hub.HandlerOptions {
