@@ -142,9 +142,9 @@ func (m *Mirror) place(ctx context.Context, fi *shard.FileInfo) error {
 // so that the source needs one request for each. A reader of the file repeats what has failed,
 // unless the upstream is down.
 func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
-	sets := chunksOf(fi)
 	g, ctx := errgroup.WithContext(ctx)
-	for x, set := range sets {
+	g.SetLimit(maxLoads) // a file may have thousands of xorbs
+	for x, set := range chunksOf(fi) {
 		g.Go(func() (err error) {
 			defer flight.Guard(&err)
 			for r := range set.Ranges(0, codec.MaxXorbChunks) {

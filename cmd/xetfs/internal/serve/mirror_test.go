@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,33 @@ func TestMirrorFetchesOnce(t *testing.T) {
 	server, _ = u.mirror(t, folder)
 	if n := u.read(t, server.URL); n > 0 {
 		t.Errorf("upstream down, after a restart: %d files failed", n)
+	}
+}
+
+// TestMirrorBoundsLoads counts the goroutines that load xorbs of a file, for each transfer.
+func TestMirrorBoundsLoads(t *testing.T) {
+	u := newUpstream(t)
+	var counted atomic.Bool
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("X-Xet-Signed-Range") {
+			stacks := make([]byte, 1<<20)
+			n := bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("serve.(*Mirror).load.func1("))
+			if n > 0 {
+				counted.Store(true)
+			}
+			if n > maxLoads {
+				t.Errorf("%d goroutines, want up to %d", n, maxLoads)
+			}
+		}
+		u.good.ServeHTTP(w, r)
+	}))
+	_, m, closeMirror := open(t, u.URL, t.TempDir(), "")
+	defer closeMirror()
+	if _, _, err := m.OpenFile(t.Context(), u.files[0].ID()); err != nil {
+		t.Fatal(err)
+	}
+	if !counted.Load() {
+		t.Error("no goroutine was counted: the test shows nothing")
 	}
 }
 
