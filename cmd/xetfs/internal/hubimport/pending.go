@@ -23,20 +23,22 @@ import (
 
 // Bounds of what a pending tree has in memory.
 const (
-	pendingEntries = 100_000 // of the folders that were read last
+	pendingEntries = 100_000 // of the folders that were read last; also of each of them
 	pendingPlain   = 50_000  // locations of files outside Xet
 )
 
 // A pendingTree is the tree of a commit whose import is not complete. It lists each folder at the
-// Hub, with one request for 1,000 entries. After the import, it is the imported tree.
+// Hub, with one request for 1,000 entries. A folder of more than 100,000 entries waits
+// for the import. After the import, it is the imported tree.
 type pendingTree struct {
-	im    *Importer
-	state hub.State
-	reads flight.Group[string, []page.Entry]
+	im       *Importer
+	state    hub.State
+	reads    flight.Group[string, []page.Entry]
+	complete chan struct{} // closed by finish
 
 	mu       sync.Mutex
 	imported catalog.Tree                          // nil: not yet; guarded by mu
-	folders  *lru.Cache[string, []page.Entry]      // sorted by path; guarded by mu
+	folders  *lru.Cache[string, []page.Entry]      // sorted by path; nil: too many; guarded by mu
 	plain    *lru.Cache[codec.Hash, hub.PlainFile] // guarded by mu
 }
 
@@ -44,7 +46,7 @@ var _ catalog.Tree = (*pendingTree)(nil)
 
 func newPendingTree(im *Importer, st hub.State) *pendingTree {
 	return &pendingTree{
-		im: im, state: st,
+		im: im, state: st, complete: make(chan struct{}),
 		folders: lru.New[string, []page.Entry](pendingEntries, nil),
 		plain:   lru.New[codec.Hash, hub.PlainFile](pendingPlain, nil),
 	}
@@ -55,6 +57,7 @@ func (p *pendingTree) finish(t catalog.Tree) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.imported = t
+	close(p.complete)
 	p.folders, p.plain = lru.New[string, []page.Entry](0, nil), lru.New[codec.Hash, hub.PlainFile](0, nil)
 }
 
@@ -98,6 +101,9 @@ func (p *pendingTree) Lookup(ctx context.Context, path string) (page.Entry, erro
 	if err != nil {
 		return page.Entry{}, err
 	}
+	if entries == nil {
+		return p.done().Lookup(ctx, path)
+	}
 	if i, ok := slices.BinarySearchFunc(entries, path, comparePath); ok {
 		return entries[i], nil
 	}
@@ -117,6 +123,10 @@ func (p *pendingTree) List(ctx context.Context, dir, after string) iter.Seq2[pag
 			yield(page.Entry{}, err)
 			return
 		}
+		if entries == nil {
+			p.done().List(ctx, dir, after)(yield)
+			return
+		}
 		for _, e := range entries {
 			if name := e.Path[strings.LastIndexByte(e.Path, '/')+1:]; name > after && !yield(e, nil) {
 				return
@@ -125,7 +135,7 @@ func (p *pendingTree) List(ctx context.Context, dir, after string) iter.Seq2[pag
 	}
 }
 
-// errPending reports that a whole tree is requested before its import is complete.
+// errPending reports that a tree is needed before its import is complete.
 var errPending = fmt.Errorf("%w: the listing of the repository is not complete yet", origin.ErrUnavailable)
 
 // All implements catalog.Tree.
@@ -136,8 +146,25 @@ func (p *pendingTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry,
 	return func(yield func(page.Entry, error) bool) { yield(page.Entry{}, errPending) }
 }
 
-// folder returns the entries directly in a folder, sorted by path.
+// folder returns the entries directly in a folder, sorted by path. If there are too many, it waits for
+// the import and returns nil: the imported tree has them.
 func (p *pendingTree) folder(ctx context.Context, dir string) ([]page.Entry, error) {
+	entries, err := p.list(ctx, dir)
+	if entries != nil || err != nil {
+		return entries, err
+	}
+	select {
+	case <-p.complete:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.im.ctx.Done():
+		return nil, errPending
+	}
+}
+
+// list is folder without waiting for the import.
+func (p *pendingTree) list(ctx context.Context, dir string) ([]page.Entry, error) {
 	if entries, ok := p.known(dir); ok {
 		return entries, nil
 	}
@@ -156,7 +183,7 @@ func (p *pendingTree) known(dir string) ([]page.Entry, bool) {
 	return p.folders.Get(dir)
 }
 
-// read lists a folder at the Hub.
+// read lists a folder at the Hub. It returns nil for a folder with too many entries.
 func (p *pendingTree) read(ctx context.Context, dir string) ([]page.Entry, error) {
 	top := p.im.repo.Address().Path
 	at := strings.Trim(top+"/"+dir, "/")
@@ -173,6 +200,10 @@ func (p *pendingTree) read(ctx context.Context, dir string) ([]page.Entry, error
 		path, ok := below(e.Path, top)
 		if !ok || checkName(path) != nil || tree.Parent(path) != dir {
 			continue // the import reports it
+		}
+		if max(len(found), len(plain)) == pendingEntries {
+			p.store(dir, nil, nil)
+			return nil, nil
 		}
 		if f, ok := e.Plain(); ok {
 			f.Commit = p.state.ID

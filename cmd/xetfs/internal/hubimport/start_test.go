@@ -1,11 +1,14 @@
 package hubimport
 
 import (
+	"context"
 	"errors"
 	iofs "io/fs"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,6 +117,51 @@ func TestStartBeforeListing(t *testing.T) {
 	}
 	if n := strings.Count(f.log.String(), "event=import_failed"); n != 1 {
 		t.Errorf("%d events", n)
+	}
+}
+
+// A folder of many entries is read up to a limit, and once. It waits for the import.
+func TestStartWithManyEntries(t *testing.T) {
+	f := newFixture(t)
+	many := make([]hubtest.File, pendingEntries+1)
+	for i := range many {
+		many[i].Path = strconv.Itoa(i)
+	}
+	f.Commit("model/org/m", "main", many...)
+	f.PageSize = 20_000
+	failListings(f)
+	im := f.open(t, "hf://org/m")
+	if err := im.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := im.pending.Load()
+	if entries, err := p.list(t.Context(), ""); entries != nil || err != nil {
+		t.Fatalf("%d entries, %v", len(entries), err)
+	}
+	requests := len(f.Requests("recursive=false"))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := p.Lookup(ctx, "0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("Lookup: %v", err)
+	}
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		if got := namesIn(t, p, "", ""); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("%d names", len(got))
+		}
+	})
+	readers.Go(func() {
+		if _, err := p.Lookup(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+	})
+	f.Replace("model/org/m", "main", hubtest.File{Path: "a"}, hubtest.File{Path: "b"}) // the import takes less time
+	f.Lock()
+	f.Answer = nil
+	f.Unlock()
+	readers.Wait()
+	if n := len(f.Requests("recursive=false")); n != requests {
+		t.Errorf("%d requests, then %d", requests, n)
 	}
 }
 
