@@ -24,7 +24,7 @@ const (
 	openRepos    = 8                // repositories that stay open
 	MaxOpenRepos = 2 * openRepos    // all open ones, also displaced ones in use
 	idleRepo     = 10 * time.Minute // a repository without requests is closed
-	openWait     = 8 * time.Second  // of a request; opening continues after it
+	openWait     = 8 * time.Second  // of a request; opening with a slot continues after it
 	absentRepos  = 1000             // refusals in memory
 	absentAge    = 30 * time.Second // a refused repository is requested again
 )
@@ -49,6 +49,7 @@ type Owner struct {
 	repos   *recent.Set[hub.RepoID, *ownedRepo]
 	opening flight.Group[hub.RepoID, struct{}]
 	slots   chan struct{} // for open repositories
+	started sync.Map      // hub.RepoID of those that are opened, with a slot
 
 	ctx  context.Context // until Close
 	stop context.CancelFunc
@@ -77,7 +78,10 @@ func NewOwner(o OwnerOptions) *Owner {
 		r.close()
 		<-ow.slots
 	})
-	ow.opening.Detached = func(hub.RepoID) bool { return true } // a long listing is read once
+	ow.opening.Detached = func(id hub.RepoID) bool { // a long listing is read once
+		_, ok := ow.started.Load(id)
+		return ok
+	}
 	ow.ctx, ow.stop = context.WithCancel(context.Background())
 	return ow
 }
@@ -197,7 +201,7 @@ func (ow *Owner) refusal(id hub.RepoID) error {
 	return a.err
 }
 
-// add opens a repository.
+// add opens a repository. Without a client it does not wait for a slot.
 func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -211,6 +215,8 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	ow.started.Store(id, nil)
+	defer ow.started.Delete(id)
 	site, closeSite, err := ow.o.Open(ctx, id)
 	if err != nil {
 		<-ow.slots

@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -49,4 +51,32 @@ func TestOwnerClosesMirror(t *testing.T) {
 			ow.Close()
 		})
 	}
+}
+
+// Clients leave before the Hub answers. Repositories with a slot are still opened, others are not.
+func TestOwnerWithoutClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened atomic.Int32
+		answer := make(chan struct{})
+		ow := NewOwner(OwnerOptions{Name: "org", Open: func(ctx context.Context, _ hub.RepoID) (*Site, func(), error) {
+			opened.Add(1)
+			<-answer
+			return new(Site), func() {}, ctx.Err()
+		}})
+		var clients sync.WaitGroup
+		for i := range 2 * MaxOpenRepos {
+			clients.Go(func() {
+				if _, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); !errors.Is(err, context.DeadlineExceeded) {
+					t.Error(err)
+				}
+			})
+		}
+		clients.Wait()
+		close(answer)
+		synctest.Wait()
+		if n, open := opened.Load(), ow.repos.Len(); n != MaxOpenRepos || open != openRepos {
+			t.Errorf("%d repositories were opened and %d are open, want %d and %d", n, open, MaxOpenRepos, openRepos)
+		}
+		ow.Close()
+	})
 }
