@@ -49,7 +49,7 @@ func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       headerTimeout, // handlers read no body
+		ReadTimeout:       headerTimeout, // with the body; upload.ClientBody moves the deadline for long ones
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          errorLog(o.Log),
