@@ -9,6 +9,7 @@
 //	Importer.Start     the same for a mount, which need not wait for a long listing
 //	Importer.Catalog   the catalog of such a mount
 //	Importer.Follow    do so in each period
+//	Importer.Doubt     list the commit again, which a file contradicts
 //	Importer.Locate    find a file outside Xet (hub.Locator)
 //
 // The catalog has two symbols. The first one is the tree of the repository. The second one, plain,

@@ -20,7 +20,8 @@ type doubt struct {
 const doubtSuffix = ".doubted"
 
 // Doubt makes the next update list the newest commit again. A process does so once, since the Hub
-// may repeat its answer, and leaves a later doubt to the next process. It does not block.
+// may repeat its answer, and leaves a later doubt to the next process. It writes an empty local file
+// and waits for nothing else.
 func (im *Importer) Doubt() {
 	err := os.WriteFile(im.folder+doubtSuffix, nil, 0o600)
 	if im.doubt.once.Swap(true) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/flight"
-	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // Follow polls the Hub until ctx ends, with one small request in each period. A new commit becomes
@@ -54,5 +53,3 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 	}
 	return im.show(ctx, st)
 }
-
-var _ hub.Locator = (*Importer)(nil)

@@ -30,6 +30,8 @@ type plainIndex struct {
 	tree   catalog.Tree
 }
 
+var _ hub.Locator = (*Importer)(nil)
+
 // Locate implements hub.Locator. The newest commit with the file counts, because the Hub may
 // delete older ones. Without a free file descriptor, Locate waits for one.
 func (im *Importer) Locate(ctx context.Context, file codec.Hash) (hub.PlainFile, error) {
