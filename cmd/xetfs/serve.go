@@ -236,7 +236,8 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 	for _, w := range s.Warnings {
 		remote.Log.Warn(w)
 	}
-	return o.site(s, signer), s, s.Close, nil
+	site := o.site(s, signer)
+	return site, s, func() { site.Close(); s.Close() }, nil
 }
 
 // sourceOptions returns the options of one of several sources, without a disk cache.
