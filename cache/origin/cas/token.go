@@ -6,7 +6,6 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
 // A Token gives access to a CAS server.
@@ -115,7 +115,7 @@ func (ts *tokens) renew(ctx context.Context) (*issued, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the address of the CAS server: %w", origin.ErrUnavailable, err)
 	}
-	if t.Value != "" && !isPrivate(base) {
+	if t.Value != "" && !fetch.IsConfidential(base) {
 		return nil, errPlain
 	}
 	i := &issued{Token: t, base: base, begin: begin}
@@ -183,12 +183,6 @@ const (
 	errForbidden    = refusal("permission denied: the server says 403 Forbidden; the token may not read the repository")
 	errRefusedAgain = refusal("permission denied: the transfer server says 401 or 403 to a new address")
 )
-
-// isPrivate reports whether only the server can read a request: over TLS, or on this machine.
-func isPrivate(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.IsLoopback()
-}
 
 // parseServer parses the address of a server.
 func parseServer(address string) (*url.URL, error) {

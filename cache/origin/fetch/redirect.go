@@ -126,3 +126,9 @@ func isInsideIP(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	return shared.Contains(ip) || ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified()
 }
+
+// IsConfidential reports whether only the server can read a request: over TLS, or on this machine.
+func IsConfidential(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.IsLoopback()
+}

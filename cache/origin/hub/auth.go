@@ -5,13 +5,11 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
 // Pauses after the Hub has refused a token. They double from the first to the last.
@@ -34,7 +32,7 @@ type authorizer struct {
 
 // authorize is fetch.Request.Prepare. It is called for requests to the Hub, not for redirects.
 func (a *authorizer) authorize(r *http.Request) error {
-	if a.token == nil || !isPrivate(r.URL) {
+	if a.token == nil || !fetch.IsConfidential(r.URL) {
 		return nil
 	}
 	token, err := a.token()
@@ -71,10 +69,4 @@ func (a *authorizer) refused(value string) {
 	}
 	a.pause = min(max(2*a.pause, minRefusal), maxRefusal)
 	a.resume = a.now().Add(a.pause)
-}
-
-// isPrivate reports whether only the server can read a request: over TLS, or on this machine.
-func isPrivate(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.IsLoopback()
 }

@@ -5,13 +5,11 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
 // Pauses after a refusal. They double from the first to the last.
@@ -59,16 +57,10 @@ func (c *credentials) prepare(r *http.Request) error {
 	if err := c.waitLocked(); err != nil {
 		return err
 	}
-	if c.value != "" && isPrivate(r.URL) {
+	if c.value != "" && fetch.IsConfidential(r.URL) {
 		r.Header.Set("Authorization", c.value)
 	}
 	return nil
-}
-
-// isPrivate reports whether only the server can read a request: over TLS, or on this machine.
-func isPrivate(u *url.URL) bool {
-	ip, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || strings.EqualFold(u.Hostname(), "localhost") || err == nil && ip.IsLoopback()
 }
 
 // readLocked reads the credentials and reports whether they have changed.
@@ -159,7 +151,7 @@ func (c *credentials) refuse(r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case c.value != "" && !isPrivate(r.URL):
+	case c.value != "" && !fetch.IsConfidential(r.URL):
 		return errPlain
 	case c.value != "" && sent == "" && !changed:
 		return errElsewhere
