@@ -190,19 +190,11 @@ func serveError(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		head.Set("Retry-After", "1")
 	}
-	_ = sendJSON(w, r, p.status, map[string]string{"error": p.text}) // a map of strings
+	_ = SendJSON(w, r, p.status, map[string]string{"error": p.text}) // a map of strings
 }
 
 // SendJSON sends a document.
 func SendJSON(w http.ResponseWriter, r *http.Request, status int, doc any) error {
-	return sendJSON(w, r, status, doc)
-}
-
-// Base returns the address of the server as the client wrote it.
-func Base(r *http.Request) string { return base(r) }
-
-// sendJSON sends a document.
-func sendJSON(w http.ResponseWriter, r *http.Request, status int, doc any) error {
 	b, err := json.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("encode the answer: %v", err)
@@ -218,8 +210,8 @@ func sendJSON(w http.ResponseWriter, r *http.Request, status int, doc any) error
 	return nil
 }
 
-// base returns the address of the server as the client wrote it.
-func base(r *http.Request) string {
+// Base returns the address of the server as the client wrote it.
+func Base(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
@@ -245,7 +237,7 @@ func (h *handler) serveUser(w http.ResponseWriter, r *http.Request) error {
 		Role        string `json:"role"`
 		CreatedAt   string `json:"createdAt"`
 	}
-	return sendJSON(w, r, http.StatusOK, map[string]any{
+	return SendJSON(w, r, http.StatusOK, map[string]any{
 		"type": "user", "id": name, "name": name, "fullname": name, "email": "", "emailVerified": false,
 		"isPro": false, "canPay": false, "periodEnd": nil, "avatarUrl": "", "orgs": []string{},
 		"auth": map[string]any{"type": "access_token", "accessToken": accessToken{name, role, wireTime(time.Unix(0, 0))}},
@@ -265,7 +257,7 @@ func (h *handler) serveToken(w http.ResponseWriter, r *http.Request, rt route, c
 	head := w.Header()
 	head.Set("X-Xet-Access-Token", token)
 	head.Set("X-Xet-Token-Expiration", strconv.FormatInt(expires.Unix(), 10))
-	head.Set("X-Xet-Cas-Url", base(r))
+	head.Set("X-Xet-Cas-Url", Base(r))
 	head.Set("Cache-Control", "no-store")
-	return sendJSON(w, r, http.StatusOK, tokenInfo{token, expires.Unix(), base(r)})
+	return SendJSON(w, r, http.StatusOK, tokenInfo{token, expires.Unix(), Base(r)})
 }

@@ -72,5 +72,5 @@ func (h *handler) serveCommits(w http.ResponseWriter, r *http.Request, rt route,
 	if next != "" {
 		w.Header().Set("Link", nextPage(r, next))
 	}
-	return sendJSON(w, r, http.StatusOK, list)
+	return SendJSON(w, r, http.StatusOK, list)
 }

@@ -51,7 +51,7 @@ func setFileHeaders(head http.Header, f *File, rt *route, c Commit) {
 
 // setXetHeaders sets the headers by which clients find the file in the CAS API.
 func (h *handler) setXetHeaders(head http.Header, r *http.Request, f *File, rt *route, c Commit) {
-	hash, at := f.ID.File.String(), base(r)
+	hash, at := f.ID.File.String(), Base(r)
 	auth := at + apiPath(rt.repo, verbToken, c.ID())
 	head.Set("X-Xet-Hash", hash)
 	head.Set("X-Xet-Refresh-Route", auth)

@@ -25,7 +25,7 @@ func (h *handler) serveInfo(w http.ResponseWriter, r *http.Request, rt route, c 
 	}
 	info := h.info(rt.repo, c)
 	if len(wanted) > 0 && !slices.Contains(wanted, "siblings") {
-		return sendJSON(w, r, http.StatusOK, info)
+		return SendJSON(w, r, http.StatusOK, info)
 	}
 	b, err := json.Marshal(info)
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *handler) serveRefs(w http.ResponseWriter, r *http.Request, rt route) er
 	if err != nil {
 		return err
 	}
-	return sendJSON(w, r, http.StatusOK, refsInfo{
+	return SendJSON(w, r, http.StatusOK, refsInfo{
 		Branches: wireRefs(branches, "refs/heads/"), Tags: wireRefs(tags, "refs/tags/"),
 		Converts: []refInfo{}, PullRequests: []refInfo{},
 	})

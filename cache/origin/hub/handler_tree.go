@@ -50,11 +50,11 @@ func (h *handler) serveTree(w http.ResponseWriter, r *http.Request, rt route, c 
 			continue
 		case len(entries) == limit:
 			w.Header().Set("Link", nextPage(r, entries[limit-1].Path))
-			return sendJSON(w, r, http.StatusOK, entries)
+			return SendJSON(w, r, http.StatusOK, entries)
 		}
 		entries = append(entries, f.entry(c, isTrue(query.Get("expand")), h.o.Tokens != nil))
 	}
-	return sendJSON(w, r, http.StatusOK, entries)
+	return SendJSON(w, r, http.StatusOK, entries)
 }
 
 // pageOf returns the number of entries of a page, and the name or path behind which it begins.
@@ -82,7 +82,7 @@ func pageOf(query url.Values, dir string) (limit int, after string, err error) {
 func nextPage(r *http.Request, last string) string {
 	query := r.URL.Query()
 	query.Set("cursor", last)
-	return "<" + base(r) + r.URL.EscapedPath() + "?" + query.Encode() + `>; rel="next"`
+	return "<" + Base(r) + r.URL.EscapedPath() + "?" + query.Encode() + `>; rel="next"`
 }
 
 // below yields the entries of dir and all folders in it, a folder before its content. It begins
@@ -135,7 +135,7 @@ func (h *handler) servePaths(w http.ResponseWriter, r *http.Request, c Commit) e
 			entries = append(entries, f.entry(c, expand, h.o.Tokens != nil))
 		}
 	}
-	return sendJSON(w, r, http.StatusOK, entries)
+	return SendJSON(w, r, http.StatusOK, entries)
 }
 
 // readPaths returns the paths in the body of a request. Clients in Python send a form, and those
