@@ -142,7 +142,7 @@ func (ps *places) learnChunks(x codec.Hash, first uint32, start int64, headers [
 	for i, h := range headers {
 		chunk := first + uint32(i)
 		start += xorb.ChunkHeaderSize + int64(h.Packed)
-		a, b := xp.setSize(chunk, uint32(h.Unpacked)), xp.setStart(chunk+1, start)
+		a, b := xp.set(&xp.sizes, chunk, uint32(h.Unpacked)), xp.setStart(chunk+1, start)
 		changed = changed || a || b
 	}
 	if changed {
@@ -162,32 +162,21 @@ func (ps *places) learnTerm(t codec.Term, r codec.ChunkRange, off, size int64) {
 	}
 }
 
-// setStart sets where a chunk begins, and reports whether that is new. A contradiction shows that
-// earlier places were wrong: it drops all.
-func (xp *xorbPlaces) setStart(i uint32, at int64) bool {
-	v := uint32(at) + 1
-	if int(i) < len(xp.starts) && xp.starts[i] == v {
-		return false
-	}
-	xp.starts = grow(xp.starts, int(i)+1)
-	if old := xp.starts[i]; old != 0 {
-		xp.clear()
-		xp.starts = grow(xp.starts, int(i)+1)
-	}
-	xp.starts[i] = v
-	return true
-}
+// setStart sets where a chunk begins, and reports whether that is new.
+func (xp *xorbPlaces) setStart(i uint32, at int64) bool { return xp.set(&xp.starts, i, uint32(at)+1) }
 
-func (xp *xorbPlaces) setSize(i, n uint32) bool {
-	if int(i) < len(xp.sizes) && xp.sizes[i] == n {
+// set sets an element of starts or sizes, and reports whether that is new. A contradiction shows
+// that earlier places were wrong: it drops all.
+func (xp *xorbPlaces) set(list *[]uint32, i, v uint32) bool {
+	*list = grow(*list, int(i)+1)
+	if (*list)[i] == v {
 		return false
 	}
-	xp.sizes = grow(xp.sizes, int(i)+1)
-	if old := xp.sizes[i]; old != 0 {
+	if (*list)[i] != 0 {
 		xp.clear()
-		xp.sizes = grow(xp.sizes, int(i)+1)
+		*list = grow(*list, int(i)+1)
 	}
-	xp.sizes[i] = n
+	(*list)[i] = v
 	return true
 }
 

@@ -168,7 +168,7 @@ func TestPlacesAbout(t *testing.T) {
 		xp := ps.ofLocked(term.Xorb)
 		for i, size := range sizes {
 			if rapid.Bool().Draw(rt, "known") {
-				xp.setSize(first+uint32(i), uint32(size))
+				xp.set(&xp.sizes, first+uint32(i), uint32(size))
 			}
 			if i > 0 && rapid.IntRange(0, 9).Draw(rt, "mark") == 0 {
 				xp.setMark(first, mark{first + uint32(i), uint32(offs[i])})
