@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/upload"
@@ -21,7 +20,8 @@ const (
 	shardsV2Path = "/v2/shards"
 )
 
-// Uploads stores what clients send. *upload.Store implements it.
+// Uploads stores what clients send. *upload.Store implements it. PutShard calls progress from one
+// goroutine, and no more once it has returned.
 type Uploads interface {
 	PutXorb(ctx context.Context, name codec.Hash, body io.Reader, length int64) (inserted bool, err error)
 	PutShard(ctx context.Context, sess upload.SessionID, body io.Reader, length int64, progress upload.Progress) ([]upload.Content, error)
@@ -125,7 +125,6 @@ func (h *handler) serveShardV2(w *answer, r *http.Request) error {
 type shardLines struct {
 	w       *answer
 	reports int
-	mu      sync.Mutex // one line at a time
 }
 
 func (l *shardLines) progress(stage string, done, total int64) {
@@ -136,8 +135,6 @@ func (l *shardLines) progress(stage string, done, total int64) {
 }
 
 func (l *shardLines) write(line shardLine) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err := writeJSON(l.w, "application/x-ndjson", line); err != nil {
 		return err
 	}
