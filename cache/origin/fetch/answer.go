@@ -11,7 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// An answer is a response whose headers have arrived. It must be closed.
+// An answer is a response whose headers have arrived. It must be ended.
 type answer struct {
 	*attempt
 	c      *Client
@@ -129,10 +129,7 @@ func answered(ctx context.Context, resp *http.Response) {
 	}
 }
 
-// close ends an answer. If the body was not read to its end, the connection is closed.
-func (a *answer) close() { a.end() }
-
-// finish closes an answer that was read completely. It reads the end, so that the connection
+// finish ends an answer that was read completely. It reads the end, so that the connection
 // can be used again. Without a Content-Length the end may be late, so finish waits for it only
 // a short time.
 func (a *answer) finish() {
@@ -143,21 +140,21 @@ func (a *answer) finish() {
 	if n, _ := a.Body.Read(b[:]); n > 0 {
 		a.guard.stop() // the rest has an unknown length
 	}
-	a.close()
+	a.end()
 }
 
 // smallBody is the part of an unwanted answer that is read so that its connection can be used
 // again. The body of an error fits.
 const smallBody = 4 << 10
 
-// discard closes an unwanted answer. It does not read after a switch to another protocol,
+// discard ends an unwanted answer. It does not read after a switch to another protocol,
 // because those bytes are no body and may never arrive.
 func (a *answer) discard() {
 	if a.ContentLength <= smallBody && a.StatusCode != http.StatusSwitchingProtocols {
 		a.guard.shorten()
 		_, _ = io.CopyN(io.Discard, a.Body, smallBody)
 	}
-	a.close()
+	a.end()
 }
 
 // read fills p. It returns the number of bytes that arrived, and an error unless all did.

@@ -30,7 +30,7 @@ func (c *Client) get(ctx context.Context, r *Request, limit int64) ([]byte, http
 	if err != nil {
 		return nil, nil, err
 	}
-	defer a.close()
+	defer a.end()
 	switch {
 	case a.StatusCode == http.StatusNotModified && len(r.Header) > 0:
 		return nil, a.Header, origin.ErrUnchanged

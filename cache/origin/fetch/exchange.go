@@ -21,7 +21,8 @@ type attempt struct {
 	err            error
 }
 
-// end closes the body and releases the connection. An attempt may end twice.
+// end closes the body and releases the connection, which is closed if the body was not read to its
+// end. An attempt may end twice.
 func (at *attempt) end() {
 	if at.Response != nil {
 		at.Body.Close()

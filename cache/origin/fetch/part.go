@@ -25,7 +25,7 @@ func (c *Client) head(ctx context.Context, r *Request) (int64, http.Header, erro
 	if err != nil {
 		return 0, nil, err
 	}
-	defer a.close()
+	defer a.end()
 	if a.StatusCode != http.StatusOK || a.ContentLength < 0 {
 		return 0, nil, a.permanent("%w: no size with %s", errMethod, statusText(a.StatusCode))
 	}
@@ -127,9 +127,9 @@ func (c *Client) readTail(ctx context.Context, r *Request, n int, p *partial) er
 	return c.readOn(ctx, r, p.Bytes, p.Off, "", func(int) {})
 }
 
-// part takes the part out of an answer and closes it.
+// part takes the part out of an answer and ends it.
 func (a *answer) part(off int64, n int, p *partial) (err error) {
-	defer a.close()
+	defer a.end()
 	switch {
 	case a.StatusCode == http.StatusOK:
 		p.Part, err = a.partOfWhole(off, n)

@@ -75,7 +75,7 @@ func (c *Client) readSome(ctx context.Context, r *Request, p []byte, off int64, 
 	if err != nil {
 		return 0, "", err
 	}
-	defer a.close()
+	defer a.end()
 	now := a.validator()
 	switch {
 	case validator != "" && now != validator:

@@ -60,7 +60,7 @@ func (c *Client) readRest(ctx context.Context, r *Request, off int64, take func(
 	if err != nil {
 		return 0, 0, err
 	}
-	defer a.close()
+	defer a.end()
 	length, size, err := a.rest(off)
 	if err != nil || length == 0 {
 		return 0, size, orTake(err, size, take)
