@@ -317,17 +317,21 @@ func (c *Client) direct(ctx context.Context, x codec.Hash, pl place, in FetchRan
 	return s.run(in.Chunks, in.Start, in.End, nil)
 }
 
-// headersOf returns the headers of whole chunks.
-func headersOf(packed []byte) (all []xorb.ChunkHeader) {
-	for len(packed) >= xorb.ChunkHeaderSize {
-		h, err := xorb.DecodeChunkHeader(packed)
-		if n := xorb.ChunkHeaderSize + h.Packed; err == nil && n <= len(packed) {
-			all, packed = append(all, h), packed[n:]
-			continue
+// headersOf returns the headers of whole chunks from chunk i on, and the bytes of these chunks. err is
+// the reason why no chunk can follow; nil: the rest of the next chunk is missing.
+func headersOf(packed []byte, i uint32) (all []xorb.ChunkHeader, n int, err error) {
+	for n+xorb.ChunkHeaderSize <= len(packed) {
+		if i == codec.MaxXorbChunks {
+			return all, n, codec.Corrupt("xorb", int64(n), "it has more than %d chunks", codec.MaxXorbChunks)
 		}
-		break
+		h, err := xorb.DecodeChunkHeader(packed[n:])
+		end := n + xorb.ChunkHeaderSize + h.Packed
+		if err != nil || end > len(packed) {
+			return all, n, err
+		}
+		all, n, i = append(all, h), end, i+1
 	}
-	return all
+	return all, n, nil
 }
 
 // inPieces reads chunks that no single signed range has, for example of several files.

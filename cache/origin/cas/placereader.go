@@ -30,7 +30,8 @@ func (c *Client) PackedSize(x codec.Hash, r codec.ChunkRange) int64 {
 // LearnPlaces implements origin.PlaceReader.
 func (c *Client) LearnPlaces(x codec.Hash, run *xorb.Run) {
 	if start, ok := c.places.start(x, run.Chunks.Start); ok {
-		c.places.learnChunks(x, run.Chunks.Start, start, headersOf(run.Packed))
+		headers, _, _ := headersOf(run.Packed, run.Chunks.Start)
+		c.places.learnChunks(x, run.Chunks.Start, start, headers)
 	}
 }
 

@@ -114,20 +114,16 @@ func (s *segment) advance(n int) (first uint32, start int64, fresh []xorb.ChunkH
 	if s.first == noChunk {
 		return 0, 0, nil
 	}
-	old, start := len(s.headers), s.start+int64(s.parsed)
-	for s.bad == nil && s.parsed+xorb.ChunkHeaderSize <= s.n {
-		h, err := xorb.DecodeChunkHeader(s.buf[s.parsed:])
-		if err != nil {
-			s.bad = fmt.Errorf("chunk %d at byte %d: %w", int(s.first)+len(s.headers), s.start+int64(s.parsed), err)
-			break
-		}
-		end := s.parsed + xorb.ChunkHeaderSize + h.Packed
-		if end > s.n {
-			break
-		}
-		s.parsed, s.headers = end, append(s.headers, h)
+	first, start = s.first+uint32(len(s.headers)), s.start+int64(s.parsed)
+	if s.bad != nil {
+		return first, start, nil
 	}
-	return s.first + uint32(old), start, s.headers[old:]
+	fresh, size, err := headersOf(s.buf[s.parsed:s.n], first)
+	s.parsed, s.headers = s.parsed+size, append(s.headers, fresh...)
+	if err != nil {
+		s.bad = fmt.Errorf("chunk %d at byte %d: %w", int(s.first)+len(s.headers), s.start+int64(s.parsed), err)
+	}
+	return first, start, fresh
 }
 
 // finish ends the transfer.
@@ -226,7 +222,8 @@ func (c *Client) read(ctx context.Context, s *segment, r codec.ChunkRange, o ori
 		case known && end <= s.start+int64(state.n):
 			read = r.Len()
 			if s.first == noChunk {
-				c.places.learnChunks(s.xorb, r.Start, start, headersOf(s.buf[start-s.start:state.n]))
+				headers, _, _ := headersOf(s.buf[start-s.start:state.n], r.Start)
+				c.places.learnChunks(s.xorb, r.Start, start, headers)
 			}
 			return s.run(r, start, end, o.Buffer)
 		case !known && state.bad != nil:

@@ -1,0 +1,38 @@
+package cas
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// tinyChunks returns n packed chunks of a byte each.
+func tinyChunks(n int) (packed []byte) {
+	for range n {
+		packed = append(xorb.ChunkHeader{Packed: 1, Unpacked: 1}.Append(packed), 'x')
+	}
+	return packed
+}
+
+// A range with more chunks than a xorb may have costs no memory for the further headers.
+func TestTooManyHeaders(t *testing.T) {
+	for _, first := range []uint32{0, 1, codec.MaxXorbChunks - 2} {
+		s := &segment{first: first, buf: tinyChunks(codec.MaxXorbChunks + 100), grown: make(chan struct{})}
+		fresh := 0
+		for n := 0; n <= len(s.buf); n += 100 {
+			_, _, some := s.advance(n)
+			fresh += len(some)
+		}
+		if want := codec.MaxXorbChunks - int(first); len(s.headers) != want || fresh != want {
+			t.Errorf("from chunk %d on: %d headers, %d of them new, want %d", first, len(s.headers), fresh, want)
+		}
+		if !errors.Is(s.bad, codec.ErrCorrupt) {
+			t.Errorf("from chunk %d on: error %v, want %v", first, s.bad, codec.ErrCorrupt)
+		}
+		if all, _, err := headersOf(s.buf, first); len(all) != len(s.headers) || !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("from chunk %d on: %d headers, error %v", first, len(all), err)
+		}
+	}
+}
