@@ -215,17 +215,17 @@ func (c *Client) read(ctx context.Context, s *segment, r codec.ChunkRange, o ori
 	for {
 		start, end, known, state := c.view(s, r)
 		switch {
-		case state.err != nil:
-			return nil, state.err
-		case known && (start < s.start || end > s.end):
-			return nil, errElsewhere
-		case known && end <= s.start+int64(state.n):
+		case known && s.start <= start && end <= s.start+int64(state.n):
 			read = r.Len()
 			if s.first == noChunk {
 				headers, _, _ := headersOf(s.buf[start-s.start:state.n], r.Start)
 				c.places.learnChunks(s.xorb, r.Start, start, headers)
 			}
 			return s.run(r, start, end, o.Buffer)
+		case state.err != nil:
+			return nil, state.err
+		case known && (start < s.start || end > s.end):
+			return nil, errElsewhere
 		case !known && state.bad != nil:
 			return nil, state.bad
 		case state.ended:

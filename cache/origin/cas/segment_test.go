@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -34,5 +35,23 @@ func TestTooManyHeaders(t *testing.T) {
 		if all, _, err := headersOf(s.buf, first); len(all) != len(s.headers) || !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("from chunk %d on: %d headers, error %v", first, len(all), err)
 		}
+	}
+}
+
+// Chunks that have arrived are read even if the transfer fails later.
+func TestArrivedChunksOfFailedTransfer(t *testing.T) {
+	c, lost := NewClient(Options{}), errors.New("lost")
+	defer c.Close()
+	s := &segment{first: 3, buf: tinyChunks(10), grown: make(chan struct{})}
+	s.end = int64(len(s.buf))
+	c.learn(s, len(tinyChunks(5)))
+	s.finish(lost)
+	arrived := codec.ChunkRange{Start: 4, End: 8}
+	if run, err := c.read(t.Context(), s, arrived, origin.ReadOptions{}); err != nil || run.Chunks != arrived {
+		t.Errorf("chunks %v: %v, %v", arrived, run, err)
+	}
+	missing := codec.ChunkRange{Start: 4, End: 9}
+	if _, err := c.read(t.Context(), s, missing, origin.ReadOptions{}); !errors.Is(err, lost) {
+		t.Errorf("chunks %v: error %v, want %v", missing, err, lost)
 	}
 }
