@@ -103,7 +103,7 @@ func (c *Client) api(ctx context.Context) (*host, error) {
 
 // request sends a request to the API with the current token. After a 401 it uses a new token.
 func (c *Client) request(ctx context.Context, k names.Key, path string, header http.Header, decode func([]byte) (*Plan, error)) (*reply, error) {
-	for forbidden := false; ; {
+	for refused, forbidden := 0, false; ; {
 		t, err := c.tokens.get(ctx)
 		if err != nil {
 			return nil, err
@@ -120,6 +120,9 @@ func (c *Client) request(ctx context.Context, k names.Key, path string, header h
 		switch code(err) {
 		case http.StatusUnauthorized:
 			c.tokens.refuse(t)
+			if refused++; refused == maxRenewals { // other requests with the same tokens succeed
+				return nil, fmt.Errorf("%q: %w", k, errToken)
+			}
 			continue
 		case http.StatusForbidden:
 			if !forbidden && c.tokens.outdated(t) {

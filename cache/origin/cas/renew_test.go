@@ -325,6 +325,39 @@ func TestRefusedTokenPauses(t *testing.T) {
 	}
 }
 
+// A server may refuse all tokens for one file, and accept them for others. It gets a bounded number of
+// requests for that file.
+func TestTokenRefusedForOneFile(t *testing.T) {
+	b, refused := sample(t)
+	other := b.Add(origintest.Text(2, 1000), 1000)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Tokens: cas.StaticToken(server.URL, "secret")})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var requests atomic.Int64
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, refused.ID().File.String()) {
+				h.ServeHTTP(w, r)
+				return
+			}
+			if requests.Add(1) == 100 {
+				cancel()
+			}
+			c.Forget(other.ID())
+			if _, err := c.FileInfo(ctx, other.ID()); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusUnauthorized)
+		})
+	})
+	_, err := c.FileInfo(ctx, refused.ID())
+	wantError(t, err, iofs.ErrPermission, "401 Unauthorized; check the token")
+	if n := requests.Load(); n > 8 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 // Wrong clocks do not matter, because lifetimes are measured since receipt.
 func TestClocksMayBeWrong(t *testing.T) {
 	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {

@@ -15,7 +15,8 @@ import (
 // errParts is the error of a transfer server that serves signed ranges only as a whole.
 var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed range", origin.ErrUnavailable)
 
-// maxRenewals bounds the addresses of one transfer that expire before the server has answered.
+// maxRenewals bounds the addresses of one transfer that expire before the server has answered, and
+// the refused tokens of one request.
 const maxRenewals = 8
 
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
