@@ -27,8 +27,8 @@ type field struct{ name, value string }
 func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (*answer, error) {
 	direct := r.Redirected.load()
 	a, err := c.sendTo(ctx, direct, method, r, fields)
-	if direct == nil || err == nil {
-		return a, err
+	if direct == nil || err == nil || errors.Is(context.Cause(ctx), context.Canceled) {
+		return a, err // a caller that has left says nothing about the address
 	}
 	r.Redirected.to.CompareAndSwap(direct, nil)
 	var refused expiredError

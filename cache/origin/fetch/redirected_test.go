@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -112,6 +113,47 @@ func TestRedirectedBehindEnd(t *testing.T) {
 	}
 	if n := f.resolved.Load(); n != 1 {
 		t.Errorf("%d requests of the first server", n)
+	}
+}
+
+// A remembered address remains if the caller cancels a request, and is dropped at the limit of a call.
+func TestRedirectedCanceled(t *testing.T) {
+	tests := []struct {
+		name    string
+		limits  Limits
+		cancels bool
+		err     error
+	}{
+		{"canceled", Limits{}, true, context.Canceled},
+		{"limit", Limits{Read: time.Millisecond}, false, origin.ErrUnavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newMovedFixture(t)
+			base, err := url.Parse(f.first.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			moved := new(Redirected)
+			moved.to.Store(&destination{url: f.second.URL})
+			c := New(base, Options{Limits: tt.limits})
+			defer c.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f.second.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if tt.cancels {
+					cancel()
+				}
+				<-r.Context().Done()
+			})
+			r := Request{Key: "object", URL: f.first.URL, Redirected: moved}
+			if err := c.ReadAt(ctx, r, make([]byte, 10), 0, func(int) {}); !errors.Is(err, tt.err) {
+				t.Errorf("error %v, want %v", err, tt.err)
+			}
+			if moved.Known() != tt.cancels {
+				t.Errorf("known %t, want %t", moved.Known(), tt.cancels)
+			}
+		})
 	}
 }
 
