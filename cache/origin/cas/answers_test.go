@@ -422,6 +422,32 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// After a panic in a batch, the other files of the batch are yielded all the same, once.
+func TestPanicInBatch(t *testing.T) {
+	b, _ := sample(t)
+	var ids []codec.FileID
+	for i := range uint64(5) {
+		ids = append(ids, b.Add(origintest.Text(10+i, 1000), 1000).ID())
+	}
+	c := newClient(t, serveCAS(t, b.Store(), cas.HandlerOptions{}), cas.Options{})
+	yields, first := make([]int, len(ids)), true
+	var mu sync.Mutex
+	c.FileInfos(t.Context(), ids, func(i int, _ *shard.FileInfo, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if yields[i]++; err != nil {
+			t.Errorf("file %d: %v", i, err)
+		}
+		if first {
+			first = false
+			panic("in yield")
+		}
+	})
+	if want := []int{1, 1, 1, 1, 1}; !slices.Equal(yields, want) {
+		t.Errorf("results %v, want %v", yields, want)
+	}
+}
+
 // A server that refuses parts of signed ranges gets one such request in ten minutes, and no address
 // is renewed for it.
 func TestPartsAreTriedOnce(t *testing.T) {

@@ -60,8 +60,11 @@ func (c *Client) acquire(ctx context.Context) bool {
 	}
 }
 
-// yieldBatch requests the plans of a batch. It returns the files that the server did not describe.
+// yieldBatch requests the plans of a batch. It returns the files that it did not yield, for example
+// because the server did not describe them, or after a panic.
 func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, group []int, yield func(i int, fi *shard.FileInfo, err error)) (left []int) {
+	rest := group // neither yielded nor in left
+	defer func() { left = append(left, rest...) }()
 	var failed error
 	defer flight.Guard(&failed)
 	files := make([]codec.Hash, 0, len(group))
@@ -76,9 +79,9 @@ func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, gr
 		h.yesBatch.Store(true)
 	case errors.Is(err, origin.ErrNotFound) && !h.yesBatch.Load(), status == http.StatusBadRequest, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
 		h.noBatch.set(c.now().Add(rememberFor))
-		return group
+		return nil
 	default:
-		return group // single requests report the errors
+		return nil // single requests report the errors
 	}
 	c.mu.Lock()
 	c.batchSeq++
@@ -86,12 +89,15 @@ func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, gr
 	c.mu.Unlock()
 	c.addPlan(q, files, r)
 	for _, i := range group {
-		p := plans[ids[i].File]
-		if p == nil || len(p.Terms) == 0 {
+		var fi *shard.FileInfo
+		if p := plans[ids[i].File]; p != nil && len(p.Terms) > 0 {
+			fi = c.putInfo(&shard.FileInfo{File: ids[i].File, Terms: p.Terms})
+		}
+		if rest = rest[1:]; fi == nil {
 			left = append(left, i)
 			continue
 		}
-		yield(i, c.putInfo(&shard.FileInfo{File: ids[i].File, Terms: p.Terms}), nil)
+		yield(i, fi, nil)
 	}
 	return left
 }
