@@ -36,10 +36,10 @@ type limiter struct {
 type waiter struct {
 	ctx    context.Context
 	ready  chan struct{} // closed when the caller may send
-	passed int           // admissions while it was readahead
+	passed int           // admissions of later callers while it was readahead
 }
 
-// maxPassed is how often other callers may pass readahead. A reader may wait for its result in a
+// maxPassed is how often later callers may pass readahead. A reader may wait for its result in a
 // way that the context does not report.
 const maxPassed = 64
 
@@ -126,9 +126,11 @@ func (l *limiter) admitLocked() {
 func (l *limiter) nextLocked() int {
 	for i, w := range l.waiting {
 		if w.passed == maxPassed || origin.IsAwaited(w.ctx) {
+			for _, before := range l.waiting[:i] {
+				before.passed++
+			}
 			return i
 		}
-		w.passed++
 	}
 	return 0
 }

@@ -64,3 +64,21 @@ func TestReadaheadYields(t *testing.T) {
 		t.Errorf("readahead is admitted after %d readers, want %d", slices.Index(got, 0), maxPassed)
 	}
 }
+
+// Readahead that only waited for earlier readahead still waits behind a reader.
+func TestReadaheadWithoutReaders(t *testing.T) {
+	reader := context.Background()
+	readahead := origin.WithReadahead(reader, func() bool { return false })
+	l := &limiter{}
+	for range 3 * maxPassed {
+		l.waiting = append(l.waiting, &waiter{ctx: readahead})
+	}
+	for range 2 * maxPassed {
+		i := l.nextLocked()
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	l.waiting = append(l.waiting, &waiter{ctx: reader})
+	if i := l.nextLocked(); i != len(l.waiting)-1 {
+		t.Errorf("caller %d of %d is admitted, want the last one", i, len(l.waiting))
+	}
+}
