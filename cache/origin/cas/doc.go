@@ -6,9 +6,11 @@
 //	DecodeBatch                  the plans of several files
 //	TokenSource, Token           access to a server; StaticToken, TokenFunc
 //	NewClient, Options           a Source over the API; Client
-//	NewContent, NewMirror        what a server has to serve; Content, File
-//	NewSigner, Token, Verify     presigned URLs and tokens of a server
-//	NewHandler, HandlerOptions   the API
+//	NewContent, NewMirror        what a server has to serve; Content, File, StoreOptions
+//	InfoSource, PlaceSource      what NewContent and NewMirror read
+//	NewSigner, Signer            tokens of a server, ErrToken; presigned URLs, Transfer
+//	NewHandler, HandlerOptions   the API; Uploads has the write side
+//	Fail, HeaderMessage          the answer to an error; ErrChanged
 //
 // # Client
 //

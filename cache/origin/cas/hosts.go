@@ -16,7 +16,7 @@ import (
 )
 
 // maxHosts bounds the servers of one Client, against a server that returns another address each
-// time.
+// time. No server is replaced by another one.
 const maxHosts = 64
 
 // rememberFor is how long a Client remembers that a server lacks an ability.

@@ -161,7 +161,7 @@ func (o Options) newPool(base *url.URL, most int) *pool {
 
 // Transport returns a RoundTripper for requests that this package does not make itself, for
 // example uploads. It uses the data connections with their proxy and certificate rules. It
-// follows no redirect and repeats nothing. The connection is released at the end of the body.
+// follows no redirect and repeats nothing. The connection is released when the body is closed.
 func (c *Client) Transport() http.RoundTripper { return roundTripper{c} }
 
 type roundTripper struct{ c *Client }

@@ -2,7 +2,9 @@
 // requests; fetch turns a request into bytes.
 //
 // In order of use: New, Client.ReadAt, ReadPart, ReadWhole, Get, Head, Size, SupportsRanges;
-// Client.Transport, Retry and Sleep for requests of other packages; Close.
+// Client.Transport and Retry for requests of other packages; Close. RetryAfter and IsConfidential
+// are for those packages, too. Redirected skips known redirects, and Counters count the requests.
+// Errors are those of package origin, and ErrMismatch, ErrIgnored and ErrPastEnd.
 //
 // # What is believed
 //

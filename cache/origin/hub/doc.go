@@ -1,16 +1,22 @@
 // Package hub speaks the API of the Hugging Face Hub, as client and as server.
 //
 //	ParseAddress    hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]
+//	ParseOwner      hf://owner, the address of all repositories of an owner
 //	Open, Resolve   a Repo of the Hub; the commit of its revision
 //	Repo.List       the files of a commit, page by page
+//	Repo.ReadToken  a ReadToken for the CAS server with the files in Xet
 //	NewPlain        a Source of the files outside Xet, by ranges of their content
+//	Locator         finds these files by their names; PlainFile
 //	NewSplit        one Source over those and the files in Xet
 //
 //	NewHandler      the read side of the API: repositories, trees, files and read tokens
-//	Repos, Commit   the repositories that the handler shows
+//	Repos, Commit   the repositories that the handler shows; History lists their commits
 //	Content         the bytes of their files
 //	Tokens          tokens for the CAS API
 //	Writes          the write side, package hubwrite; Target is the path of a request
+//	RepoOf          the repository in a path; IsRepoName checks a name
+//	SendJSON, Base  a document as the answer; the address of the server in it
+//	Refusal         an error with the status of its answer
 //
 // The handler serves these routes. TYPE is models, datasets or spaces, and REPO has one or two
 // segments. REV is a branch, a tag or a commit hash.

@@ -69,7 +69,7 @@ func parseEndpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Close ends all requests and closes the connections.
+// Close closes the idle connections. Requests under way continue.
 func (r *Repo) Close() { r.client.Close() }
 
 // Address returns the address that the repository was opened with.
