@@ -44,10 +44,10 @@ const maxLocate = 64
 
 func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	var err error
-	var asked search
+	var done search
 	for range maxLocate {
 		var run *xorb.Run
-		if run, err = c.tryChunks(ctx, x, r, o, &asked); !retryable(err) || ctx.Err() != nil {
+		if run, err = c.tryChunks(ctx, x, r, o, &done); !retryable(err) || ctx.Err() != nil {
 			return run, err
 		}
 	}
@@ -55,7 +55,7 @@ func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o
 }
 
 // tryChunks is one search. After errElsewhere more is known, and another search is useful.
-func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions, asked *search) (*xorb.Run, error) {
+func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions, done *search) (*xorb.Run, error) {
 	if s := c.joinSegment(x, r); s != nil {
 		return c.read(ctx, s, r, o)
 	}
@@ -67,7 +67,7 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	case split > r.Start:
 		return c.inPieces(ctx, x, []codec.ChunkRange{{Start: r.Start, End: split}, {Start: split, End: r.End}}, o)
 	}
-	pl, ok, err := c.locate(ctx, x, r, asked)
+	pl, ok, err := c.locate(ctx, x, r, done)
 	switch {
 	case err != nil:
 		return nil, err
@@ -83,7 +83,7 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	switch {
 	case in.Chunks == r:
 		return c.direct(ctx, x, pl, in, o)
-	case c.smaller(ctx, x, r, in, hasParts, asked):
+	case c.smaller(ctx, x, r, in, hasParts, done):
 		return nil, errElsewhere
 	}
 	return c.read(ctx, c.startSegment(ctx, x, pl, newSegment(r, in, hasParts, c.o.SegmentBytes)), r, o)
@@ -180,7 +180,7 @@ const maxPieces = 4
 
 // locate returns a signed range that has chunks r. If the range is in no plan in memory, it
 // requests the plan of a file. ok = false: only several ranges have the chunks.
-func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, asked *search) (pl place, ok bool, err error) {
+func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, done *search) (pl place, ok bool, err error) {
 	for {
 		c.mu.Lock()
 		pl, ok := c.plans.findLocked(x, r)
@@ -189,13 +189,13 @@ func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, a
 		if ok {
 			return pl, true, nil
 		}
-		if hasFirst && (asked.described || first.Chunks.End < r.End && r.Len() > 1) {
+		if hasFirst && (done.described || first.Chunks.End < r.End && r.Len() > 1) {
 			return pl, false, nil
 		}
-		if asked.described {
+		if done.described {
 			return pl, false, codec.Corrupt(what, 0, "the plan of the file has no address for chunks %v", r)
 		}
-		asked.described = true
+		done.described = true
 		d, ok := c.describer(x, r.Start)
 		if !ok {
 			return pl, false, fmt.Errorf("%w: no known file has chunks %v", origin.ErrNotFound, r)
@@ -207,7 +207,7 @@ func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, a
 }
 
 // planAround requests the plan of a term of a file.
-func (c *Client) planAround(ctx context.Context, d described) error {
+func (c *Client) planAround(ctx context.Context, d fileTerm) error {
 	_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
 	return err
 }
@@ -231,7 +231,7 @@ func (in FetchRange) withSlack(chunks int) int64 { return in.need(chunks)*5/4 + 
 
 // smaller requests a plan with a smaller range if the chunks are in a much larger one, and reports
 // whether it did. The server trims the plan of one file to that file.
-func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, hasParts bool, asked *search) bool {
+func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, hasParts bool, done *search) bool {
 	size := in.End - in.Start
 	isNext := r.Start-in.Chunks.Start <= aheadChunks && hasParts
 	if size <= max(smallSegment, 2*in.need(r.Len())) || isNext {
@@ -241,17 +241,17 @@ func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 	switch {
 	case !ok:
 		return false
-	case !asked.own && d.chunks.Len() < in.Chunks.Len():
-		asked.own = true
+	case !done.own && d.chunks.Len() < in.Chunks.Len():
+		done.own = true
 		return c.planAround(ctx, d) == nil
 	}
-	return !hasParts && c.planChunks(ctx, x, r, in, d, asked)
+	return !hasParts && c.planChunks(ctx, x, r, in, d, done)
 }
 
 // planChunks requests a plan of about chunks r from a server that serves no parts. It does nothing if
 // the whole range fits into the memory, unless r is a small part of known lengths.
-func (c *Client) planChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, d described, asked *search) bool {
-	if asked.pieces == maxPieces || !d.chunks.Contains(r) {
+func (c *Client) planChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, d fileTerm, done *search) bool {
+	if done.pieces == maxPieces || !d.chunks.Contains(r) {
 		return false
 	}
 	t := codec.Term{Xorb: x, Chunks: d.chunks, Size: d.size}
@@ -259,7 +259,7 @@ func (c *Client) planChunks(ctx context.Context, x codec.Hash, r codec.ChunkRang
 	if size := in.End - in.Start; size <= c.o.SegmentBytes && (!isExact || size < 8*in.need(r.Len())) {
 		return false
 	}
-	asked.pieces++
+	done.pieces++
 	_, err := c.planPiece(ctx, codec.FileID{File: d.file}, t, codec.Piece{Skip: off, Off: d.off + off, Size: n})
 	return err == nil
 }
@@ -354,8 +354,8 @@ func (c *Client) inPieces(ctx context.Context, x codec.Hash, pieces []codec.Chun
 // pieces divides chunks by the signed ranges that have them.
 func (c *Client) pieces(ctx context.Context, x codec.Hash, r codec.ChunkRange) (pieces []codec.ChunkRange, err error) {
 	for r.Start < r.End {
-		var asked search
-		pl, _, err := c.locate(ctx, x, codec.ChunkRange{Start: r.Start, End: r.Start + 1}, &asked)
+		var done search
+		pl, _, err := c.locate(ctx, x, codec.ChunkRange{Start: r.Start, End: r.Start + 1}, &done)
 		if err != nil {
 			return nil, err
 		}

@@ -12,25 +12,24 @@ import (
 // kindFiles is the kind of values with the files that describe chunks of a xorb.
 const kindFiles = "files with chunks of a xorb"
 
-// A described range is chunks of a xorb that a term of a file has. The plan of the file has their
-// address.
-type described struct {
+// A fileTerm is a term of a file. The plan of the file has the address of its chunks.
+type fileTerm struct {
 	chunks codec.ChunkRange
 	size   uint32 // unpacked
 	file   codec.Hash
 	off    int64 // of the term in the file
 }
 
-// describedSize is the length of an encoded described range.
-const describedSize = 52
+// fileTermSize is the length of an encoded fileTerm.
+const fileTermSize = 52
 
-// maxDescribed bounds the ranges of one xorb.
-const maxDescribed = 2 * codec.MaxXorbChunks
+// maxFileTerms bounds the terms of one xorb.
+const maxFileTerms = 2 * codec.MaxXorbChunks
 
-// An entry of the index has the described ranges of a xorb, sorted by their first chunks. Equal
-// ranges have one file, the last one.
+// An entry of the index has the terms of files with chunks of a xorb, sorted by their first chunks.
+// Equal ranges have one file, the last one.
 type entry struct {
-	ranges []described
+	ranges []fileTerm
 }
 
 // describe records that a file has terms, from an offset on. Evicted entries are stored in the
@@ -40,7 +39,7 @@ func (c *Client) describe(file codec.Hash, off int64, terms []codec.Term) {
 	var evicted []func()
 	c.evicted = &evicted
 	for _, t := range terms {
-		c.describeLocked(t.Xorb, described{t.Chunks, t.Size, file, off})
+		c.describeLocked(t.Xorb, fileTerm{t.Chunks, t.Size, file, off})
 		off += int64(t.Size)
 	}
 	c.evicted = nil
@@ -50,13 +49,13 @@ func (c *Client) describe(file codec.Hash, off int64, terms []codec.Term) {
 	}
 }
 
-func (c *Client) describeLocked(x codec.Hash, d described) {
+func (c *Client) describeLocked(x codec.Hash, d fileTerm) {
 	e := c.entryLocked(x)
-	i, found := slices.BinarySearchFunc(e.ranges, d.chunks, func(a described, r codec.ChunkRange) int { return compareChunks(a.chunks, r) })
+	i, found := slices.BinarySearchFunc(e.ranges, d.chunks, func(a fileTerm, r codec.ChunkRange) int { return compareChunks(a.chunks, r) })
 	switch {
 	case found:
 		e.ranges[i] = d
-	case len(e.ranges) < maxDescribed:
+	case len(e.ranges) < maxFileTerms:
 		e.ranges = slices.Insert(e.ranges, i, d)
 	}
 	c.index.Remove(x)
@@ -68,21 +67,21 @@ func compareChunks(a, b codec.ChunkRange) int {
 }
 
 // storedRanges returns the ranges of a xorb in the disk cache.
-func (c *Client) storedRanges(x codec.Hash) []described {
+func (c *Client) storedRanges(x codec.Hash) []fileTerm {
 	b, ok := c.meta.Value(context.Background(), kindFiles, x[:])
-	if !ok || len(b)%describedSize != 0 || len(b) > maxDescribed*describedSize {
+	if !ok || len(b)%fileTermSize != 0 || len(b) > maxFileTerms*fileTermSize {
 		return nil
 	}
-	all := make([]described, 0, len(b)/describedSize)
-	for ; len(b) > 0; b = b[describedSize:] {
-		all = append(all, described{
+	all := make([]fileTerm, 0, len(b)/fileTermSize)
+	for ; len(b) > 0; b = b[fileTermSize:] {
+		all = append(all, fileTerm{
 			chunks: codec.ChunkRange{Start: binary.LittleEndian.Uint32(b), End: binary.LittleEndian.Uint32(b[4:])},
 			off:    int64(binary.LittleEndian.Uint64(b[8:])),
 			size:   binary.LittleEndian.Uint32(b[16:]),
 			file:   codec.Hash(b[20:]),
 		})
 	}
-	slices.SortFunc(all, func(a, b described) int { return compareChunks(a.chunks, b.chunks) })
+	slices.SortFunc(all, func(a, b fileTerm) int { return compareChunks(a.chunks, b.chunks) })
 	return all
 }
 
@@ -91,8 +90,8 @@ func (c *Client) storedRanges(x codec.Hash) []described {
 //	offset  size  field
 //	     0     …  for each range: 4 bytes, its first chunk; 4, the end of its chunks; 8, the
 //	              offset of the term in the file; 4, its unpacked size; 32, the file
-func (c *Client) storeRanges(x codec.Hash, ranges []described) {
-	b := make([]byte, 0, describedSize*len(ranges))
+func (c *Client) storeRanges(x codec.Hash, ranges []fileTerm) {
+	b := make([]byte, 0, fileTermSize*len(ranges))
 	for _, d := range ranges {
 		b = binary.LittleEndian.AppendUint32(b, d.chunks.Start)
 		b = binary.LittleEndian.AppendUint32(b, d.chunks.End)
@@ -104,11 +103,11 @@ func (c *Client) storeRanges(x codec.Hash, ranges []described) {
 }
 
 // describer returns a file that has chunk i of xorb x, and the place of its term in the file.
-func (c *Client) describer(x codec.Hash, i uint32) (d described, ok bool) {
+func (c *Client) describer(x codec.Hash, i uint32) (d fileTerm, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entryLocked(x)
-	at, _ := slices.BinarySearchFunc(e.ranges, i+1, func(a described, start uint32) int { return cmp.Compare(a.chunks.Start, start) })
+	at, _ := slices.BinarySearchFunc(e.ranges, i+1, func(a fileTerm, start uint32) int { return cmp.Compare(a.chunks.Start, start) })
 	for at > 0 {
 		at--
 		if e.ranges[at].chunks.End > i {
@@ -123,7 +122,7 @@ func (c *Client) isDescribed(t codec.Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entryLocked(t.Xorb)
-	i, found := slices.BinarySearchFunc(e.ranges, t.Chunks, func(a described, r codec.ChunkRange) int { return compareChunks(a.chunks, r) })
+	i, found := slices.BinarySearchFunc(e.ranges, t.Chunks, func(a fileTerm, r codec.ChunkRange) int { return compareChunks(a.chunks, r) })
 	return found && e.ranges[i].size == t.Size
 }
 

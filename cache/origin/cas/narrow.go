@@ -188,26 +188,26 @@ func (c *Client) narrowByPlan(ctx context.Context, id codec.FileID, t codec.Term
 	return part.Chunks, part.skip, nil
 }
 
-// A planned piece is the chunks of a term that have a piece, which is skip bytes behind their start.
-type planned struct {
+// pieceChunks are the chunks of a term that have a piece, which is skip bytes behind their start.
+type pieceChunks struct {
 	Chunks codec.ChunkRange
 	skip   int64
 }
 
 // planPiece returns the chunks of a piece by its own plan.
-func (c *Client) planPiece(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (planned, error) {
+func (c *Client) planPiece(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (pieceChunks, error) {
 	pl, err := c.getPlan(ctx, query{file: id.File, off: p.Off, n: p.Size})
 	if err != nil {
-		return planned{}, err
+		return pieceChunks{}, err
 	}
 	if len(pl.terms) == 0 || pl.skip+p.Size > int64(pl.terms[0].Size) || !isPart(pl.terms[0], t, p.Skip-pl.skip) {
 		c.drop(pl)
 		c.Forget(id)
-		return planned{}, fmt.Errorf("%q: %w", pl.q.key(), codec.Corrupt(what, 0, "bytes %d-%d are in other chunks than by the plan of the whole file", p.Off, p.Off+p.Size-1))
+		return pieceChunks{}, fmt.Errorf("%q: %w", pl.q.key(), codec.Corrupt(what, 0, "bytes %d-%d are in other chunks than by the plan of the whole file", p.Off, p.Off+p.Size-1))
 	}
 	part := pl.terms[0]
 	c.places.learnTerm(t, part.Chunks, p.Skip-pl.skip, int64(part.Size))
-	return planned{part.Chunks, pl.skip}, nil
+	return pieceChunks{part.Chunks, pl.skip}, nil
 }
 
 // isPart reports whether a term may be a part of the term t from its byte off on. A server that

@@ -118,7 +118,7 @@ func (ps *places) drop(x codec.Hash) {
 }
 
 // learnRanges learns the ends of signed ranges.
-func (ps *places) learnRanges(x codec.Hash, all []signed) {
+func (ps *places) learnRanges(x codec.Hash, all []signedRange) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	xp, changed := ps.ofLocked(x), false

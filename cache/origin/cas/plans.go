@@ -28,13 +28,13 @@ type plan struct {
 
 // addresses are the signed ranges of each xorb, in the order of their chunks. They are immutable.
 type addresses struct {
-	xorbs  map[codec.Hash][]signed
+	xorbs  map[codec.Hash][]signedRange
 	end    time.Time // of their use
 	expiry time.Time // when the server refuses them
 }
 
-// A signed range has an address.
-type signed struct {
+// A signedRange is a range with its address.
+type signedRange struct {
 	FetchRange
 	address
 }
@@ -47,15 +47,15 @@ type address struct {
 
 // newAddresses returns the addresses of a reply.
 func newAddresses(r *reply) *addresses {
-	a := &addresses{xorbs: make(map[codec.Hash][]signed, len(r.Fetch)), end: r.end, expiry: r.expiry}
+	a := &addresses{xorbs: make(map[codec.Hash][]signedRange, len(r.Fetch)), end: r.end, expiry: r.expiry}
 	for x, fetches := range r.Fetch {
-		var all []signed
+		var all []signedRange
 		for _, f := range fetches {
 			for _, fr := range f.Ranges {
-				all = append(all, signed{fr, address{f.URL, r.addresses[f.URL]}})
+				all = append(all, signedRange{fr, address{f.URL, r.addresses[f.URL]}})
 			}
 		}
-		slices.SortStableFunc(all, func(a, b signed) int {
+		slices.SortStableFunc(all, func(a, b signedRange) int {
 			return cmp.Or(cmp.Compare(a.Chunks.Start, b.Chunks.Start), cmp.Compare(a.Chunks.End, b.Chunks.End))
 		})
 		a.xorbs[x] = all
@@ -80,7 +80,7 @@ func (a *addresses) sameRanges(b *addresses) bool {
 		return false
 	}
 	for x, all := range a.xorbs {
-		if !slices.EqualFunc(all, b.xorbs[x], func(a, b signed) bool { return a.FetchRange == b.FetchRange }) {
+		if !slices.EqualFunc(all, b.xorbs[x], func(a, b signedRange) bool { return a.FetchRange == b.FetchRange }) {
 			return false
 		}
 	}

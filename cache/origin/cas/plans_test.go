@@ -17,7 +17,7 @@ func TestPlansOfOpenFile(t *testing.T) {
 		x := codec.Hash{2, byte(off)}
 		p := &plan{q: query{file: file, off: off, n: n}}
 		r := FetchRange{Chunks: codec.ChunkRange{End: 1}, End: 100}
-		p.addresses.Store(&addresses{xorbs: map[codec.Hash][]signed{x: {{FetchRange: r}}}, end: time.Now()})
+		p.addresses.Store(&addresses{xorbs: map[codec.Hash][]signedRange{x: {{FetchRange: r}}}, end: time.Now()})
 		ps.addLocked(p)
 	}
 	ps.holdLocked(file, 1)

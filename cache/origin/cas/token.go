@@ -60,16 +60,16 @@ func usable(lifetime time.Duration) time.Duration {
 type tokens struct {
 	source TokenSource
 	now    func() time.Time
-	group  flight.Group[struct{}, *issued]
+	group  flight.Group[struct{}, *activeToken]
 
 	mu      sync.Mutex
-	current *issued       // nil: none; guarded by mu
+	current *activeToken  // nil: none; guarded by mu
 	pause   time.Duration // 0: the last token was not refused; guarded by mu
 	next    time.Time     // of the next token after a refusal; guarded by mu
 }
 
-// An issued token is a Token in use.
-type issued struct {
+// An activeToken is a Token in use.
+type activeToken struct {
 	Token
 	base  *url.URL
 	begin time.Time
@@ -77,11 +77,11 @@ type issued struct {
 }
 
 // get returns the current token, or a new one.
-func (ts *tokens) get(ctx context.Context) (*issued, error) {
+func (ts *tokens) get(ctx context.Context) (*activeToken, error) {
 	if t, ok, err := ts.known(); ok {
 		return t, err
 	}
-	return ts.group.Do(ctx, struct{}{}, func(ctx context.Context) (*issued, error) {
+	return ts.group.Do(ctx, struct{}{}, func(ctx context.Context) (*activeToken, error) {
 		if t, ok, err := ts.known(); ok {
 			return t, err // a call that has ended since has renewed it
 		}
@@ -91,7 +91,7 @@ func (ts *tokens) get(ctx context.Context) (*issued, error) {
 
 // known returns the current token, or an error during the pause after a refusal. If ok is false,
 // a new token is needed.
-func (ts *tokens) known() (t *issued, ok bool, err error) {
+func (ts *tokens) known() (t *activeToken, ok bool, err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t, now := ts.current, ts.now()
@@ -105,7 +105,7 @@ func (ts *tokens) known() (t *issued, ok bool, err error) {
 }
 
 // renew requests a token.
-func (ts *tokens) renew(ctx context.Context) (*issued, error) {
+func (ts *tokens) renew(ctx context.Context) (*activeToken, error) {
 	begin := ts.now()
 	t, err := ts.source.Token(ctx)
 	if err != nil {
@@ -118,19 +118,19 @@ func (ts *tokens) renew(ctx context.Context) (*issued, error) {
 	if t.Value != "" && !fetch.IsConfidential(base) {
 		return nil, errPlain
 	}
-	i := &issued{Token: t, base: base, begin: begin}
+	a := &activeToken{Token: t, base: base, begin: begin}
 	if t.Lifetime > 0 {
-		i.end = begin.Add(usable(t.Lifetime))
+		a.end = begin.Add(usable(t.Lifetime))
 	}
 	ts.mu.Lock()
-	ts.current = i
+	ts.current = a
 	ts.mu.Unlock()
-	return i, nil
+	return a, nil
 }
 
 // refuse reports a 401 to a request with token t. The next call of get requests a new token. If
 // the new one is refused, too, no request follows until the pause has ended.
-func (ts *tokens) refuse(t *issued) {
+func (ts *tokens) refuse(t *activeToken) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.current != t {
@@ -149,7 +149,7 @@ const minAge = 2 * time.Second
 
 // outdated reports whether a token may be too old for a file that it may not read. The next call of
 // get then requests a new token.
-func (ts *tokens) outdated(t *issued) bool {
+func (ts *tokens) outdated(t *activeToken) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.current != t {
@@ -213,7 +213,7 @@ func checkAddress(u *url.URL) error {
 }
 
 // authorize adds a token to a request for the server that it belongs to.
-func (t *issued) authorize(r *http.Request) {
+func (t *activeToken) authorize(r *http.Request) {
 	if t.Value != "" && r.URL.Host == t.base.Host && r.URL.Scheme == t.base.Scheme {
 		r.Header.Set("Authorization", "Bearer "+t.Value)
 	}
