@@ -91,7 +91,7 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 
 // retryable reports whether another search may find the chunks.
 func retryable(err error) bool {
-	return errors.Is(err, errElsewhere) || errors.Is(err, errParts) || errors.Is(err, context.Canceled)
+	return errors.Is(err, errElsewhere) || errors.Is(err, errParts) || errors.Is(err, errRestart) || errors.Is(err, context.Canceled)
 }
 
 // joinSegment returns a segment that has chunks r, or will soon. Its user calls read.

@@ -1,6 +1,7 @@
 package cas_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -19,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A clock is set by tests. Its time changes with advance only, however slow the machine is.
@@ -381,6 +383,64 @@ func TestClocksMayBeWrong(t *testing.T) {
 			t.Errorf("a clock %v ahead: %d renewals", wrong, plans)
 		}
 	}
+}
+
+// A transfer whose address expires in the middle begins again in other memory. A reader may still use
+// the chunks that arrived before, and the server may send other bytes now.
+func TestExpiredTransferKeepsArrivedChunks(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
+	f := b.Add(origintest.Random(1, 16<<16), 1<<16)
+	g, server := newGeneration(t, b.Store(), cas.HandlerOptions{})
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isTransfer(r) {
+				w = &expiringWriter{ResponseWriter: w, g: g, isFirst: g.now.Load() == 0}
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	c := newClient(t, server, cas.Options{})
+	fi, err := c.FileInfo(t.Context(), f.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var partial *xorb.Run
+	var want []byte
+	run, err := c.Chunks(t.Context(), fi.Terms[0].Xorb, fi.Terms[0].Chunks, origin.ReadOptions{OnPartial: func(run *xorb.Run) {
+		if partial == nil {
+			partial, want = run, bytes.Clone(run.Packed)
+		}
+	}})
+	if err != nil || partial == nil || g.now.Load() != 1 {
+		t.Fatalf("%v, after %d expired addresses", err, g.now.Load())
+	}
+	if !bytes.Equal(partial.Packed, want) || bytes.Equal(run.Packed[:len(want)], want) {
+		t.Error("the new transfer has changed chunks of a reader")
+	}
+}
+
+// An expiringWriter ends the first answer in the middle, and expires its address. It changes a byte of
+// the others.
+type expiringWriter struct {
+	http.ResponseWriter
+	g       *generation
+	isFirst bool
+	n       int
+}
+
+func (w *expiringWriter) Write(p []byte) (int, error) {
+	const place = 100
+	p = bytes.Clone(p)
+	if at := place - w.n; !w.isFirst && 0 <= at && at < len(p) {
+		p[at] ^= 1
+	}
+	n, err := w.ResponseWriter.Write(p)
+	if w.n += n; w.isFirst && w.n >= 8<<16 {
+		http.NewResponseController(w.ResponseWriter).Flush()
+		w.g.expire()
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
 }
 
 var lives = flag.Duration("lives", 4*time.Second, "time for which TestShortLives reads")

@@ -15,6 +15,10 @@ import (
 // errParts is the error of a transfer server that serves signed ranges only as a whole.
 var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed range", origin.ErrUnavailable)
 
+// errRestart is the error of a transfer whose address expired after bytes had arrived. Readers may use
+// those bytes, so it has to begin again in other memory.
+var errRestart = fmt.Errorf("%w: the address of a transfer expired", origin.ErrUnavailable)
+
 // maxRenewals bounds the addresses of one transfer that expire before the server has answered, and
 // the refused tokens of one request.
 const maxRenewals = 8
@@ -22,13 +26,17 @@ const maxRenewals = 8
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
 // with the number of final bytes at the start of p. A refused address is renewed once.
 func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte, off int64, progress func(n int)) error {
-	isPart := off != pl.Start || off+int64(len(p)) != pl.End
+	isPart, arrived := off != pl.Start || off+int64(len(p)) != pl.End, 0
+	report := func(n int) {
+		arrived = n
+		progress(n)
+	}
 	for renewed := 0; ; {
 		a, err := c.fresh(ctx, pl.plan)
 		if err != nil {
 			return err
 		}
-		h, err := c.readSigned(ctx, x, pl, a, p, off, progress)
+		h, err := c.readSigned(ctx, x, pl, a, p, off, report)
 		switch {
 		case h == nil:
 			return err
@@ -45,6 +53,9 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte,
 		}
 		if _, err := c.renew(ctx, pl.plan, a); err != nil {
 			return err
+		}
+		if arrived > 0 {
+			return errRestart
 		}
 	}
 }
