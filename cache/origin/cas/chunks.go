@@ -51,10 +51,19 @@ func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o
 			return run, err
 		}
 	}
-	return nil, err
+	return nil, fmt.Errorf("%w: %d searches for chunks %v: %w", origin.ErrUnavailable, maxLocate, r, err)
 }
 
-// tryChunks is one search. After errElsewhere more is known, and another search is useful.
+// tryChunks is one search. After errElsewhere more is known, and another search is useful. In this order,
+// it
+//
+//   - reads the chunks from a transfer that has them,
+//   - waits for a transfer that will show where they begin,
+//   - divides them behind those that a complete transfer has,
+//   - divides them by the signed ranges that have them,
+//   - transfers exactly them,
+//   - requests a plan with a smaller range,
+//   - transfers a part of the signed range that has them.
 func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions, done *search) (*xorb.Run, error) {
 	if s := c.joinSegment(x, r); s != nil {
 		return c.read(ctx, s, r, o)
