@@ -19,13 +19,12 @@ import (
 // under way, which end in any order. Each follows another one, and holding it costs a copy.
 const maxOrdered = 16 << 20
 
-// maxHeld bounds the bytes that all claims hold of other early reads. Without room, an early read waits for
-// those before it.
+// maxHeld bounds the bytes that all claims hold of early reads.
 const maxHeld = 8 << 20
 
-// beginLimit is how long an early read without room waits if none before it is under way. The kernel has
-// sent the next one, but its goroutine may not run yet.
-const beginLimit = 50 * time.Millisecond
+// turnLimit is how long an early read waits for its turn before it is held, or for room if it is not the
+// next one. The kernel has sent the reads before it, but their goroutines may not run yet.
+const turnLimit = 200 * time.Millisecond
 
 // A Set has the claims of the open files of a mount. The handles of a file share one, because the
 // kernel sends no READ for a page that another handle has read. The zero Set is ready for use.
@@ -140,7 +139,7 @@ func (c *Claim) End(off, n int64) {
 // Add adds a read of the bytes p at off. It returns the SHA-256 once, when the reads cover the whole file.
 // If the claim is false, it also returns it to the reads that were under way then, and to later ones. Their
 // bytes must not be used either. An early read waits for the reads before it that are under way, or is
-// held. If it can do neither, Add drops it: it must be repeated. The only error is that of ctx.
+// held. If it can do neither, Add drops the claim. The only error is that of ctx.
 func (c *Claim) Add(ctx context.Context, p []byte, off int64) (sum [32]byte, complete bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,25 +168,23 @@ func (c *Claim) Add(ctx context.Context, p []byte, off int64) (sum [32]byte, com
 // awaitTurnLocked waits for the reads before an early one, holds it, or drops it. It returns at once for
 // other reads. The error is that of ctx.
 func (c *Claim) awaitTurnLocked(ctx context.Context, p []byte, off int64) error {
-	var late time.Time
-	isWaiting := false
+	var end time.Time // of the wait
 	for off > c.next && !c.lost {
+		isNext, isLate := c.isNextLocked(off), !end.IsZero() && !time.Now().Before(end)
 		switch {
-		case c.isNextLocked(off):
+		case isNext && !isLate: // a copy costs more
 		case c.holdLocked(p, off):
 			return nil
-		case c.isReadingBeforeLocked(off):
-		case late.IsZero():
-			late = time.Now().Add(beginLimit)
-			defer time.AfterFunc(beginLimit, c.wake).Stop()
-		case !time.Now().Before(late):
+		case isNext:
+		case isLate:
 			c.lost = true
 			c.dropAllLocked() // it would keep the room from claims that can complete
 			c.changed.Broadcast()
 			return nil
 		}
-		if !isWaiting {
-			isWaiting = true
+		if end.IsZero() {
+			end = time.Now().Add(turnLimit)
+			defer time.AfterFunc(turnLimit, c.wake).Stop()
 			defer context.AfterFunc(ctx, c.wake)()
 		}
 		if err := ctx.Err(); err != nil {
@@ -223,11 +220,6 @@ func (c *Claim) isNextLocked(off int64) bool {
 		}
 	}
 	return true
-}
-
-// isReadingBeforeLocked reports whether a read at a lower offset is under way.
-func (c *Claim) isReadingBeforeLocked(off int64) bool {
-	return slices.ContainsFunc(c.reading, func(r span) bool { return r.off < off })
 }
 
 // hashLocked hashes the part of a read after next. It reports whether such a part exists.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // A claim is complete when reads in any order have covered the file, and not before.
@@ -160,6 +161,32 @@ func TestReadsWaitForTheirTurn(t *testing.T) {
 			t.Errorf("%d bytes are hashed, want %d", c.next, size)
 		}
 	})
+}
+
+// A read does not wait for long for another one that hangs. The one behind that is held, and one far ahead
+// without room drops the claim.
+func TestWaitsAreBounded(t *testing.T) {
+	const part = 1 << 20
+	for off, isLost := range map[int64]bool{part: false, 2 * maxOrdered: true} {
+		synctest.Test(t, func(t *testing.T) {
+			var s Set
+			c, _ := s.Acquire(Key{}, 4*maxOrdered)
+			defer s.Release(c)
+			if isLost {
+				s.held.Store(maxHeld)
+			}
+			c.Begin(0, part) // and hangs
+			c.Begin(off, part)
+			defer c.End(off, part)
+			start := time.Now()
+			if _, _, err := c.Add(t.Context(), make([]byte, part), off); err != nil || c.lost != isLost || len(c.early) == 0 != isLost {
+				t.Errorf("a read at %d: %v, lost %v, %d held", off, err, c.lost, len(c.early))
+			}
+			if took := time.Since(start); took != turnLimit {
+				t.Errorf("it waits for %v, want %v", took, turnLimit)
+			}
+		})
+	}
 }
 
 // A read that waits ends with its context, and is not part of the claim.
