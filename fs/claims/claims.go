@@ -22,8 +22,8 @@ const maxOrdered = 16 << 20
 // maxHeld bounds the bytes that all claims hold of early reads.
 const maxHeld = 8 << 20
 
-// turnLimit is how long an early read waits for its turn before it is held, or for room if it is not the
-// next one. The kernel has sent the reads before it, but their goroutines may not run yet.
+// turnLimit is how long an early read waits for its turn before it is held. One that is not the next waits
+// as long for room. The kernel has sent the reads before it, but their goroutines may not run yet.
 const turnLimit = 200 * time.Millisecond
 
 // A Set has the claims of the open files of a mount. The handles of a file share one, because the
