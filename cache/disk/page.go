@@ -7,9 +7,14 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// Page returns the index page with hash h.
+// Page returns the index page with hash h, also one that waits for the disk. The caller must not change
+// it.
 func (s *Store) Page(h [32]byte) ([]byte, bool) {
-	b, n := s.read(index.PageKey(h), onePage, RunOptions{Buffer: newBytes})
+	k := index.PageKey(h)
+	if p, ok := s.pages.Load(k); ok {
+		return p.(*putOp).data, true
+	}
+	b, n := s.read(k, onePage, RunOptions{Buffer: newBytes})
 	s.count(n, 1)
 	return b, n == 1
 }
@@ -26,20 +31,34 @@ func (s *Store) PutPage(h [32]byte, b []byte) error {
 	if len(b) == 0 || s.disk.Load().index.Has(k) {
 		return nil
 	}
-	return s.put(&putOp{
+	p := &putOp{
 		key:   k,
 		data:  append([]byte(nil), b...),
 		infos: []index.ChunkInfo{{Size: len(b), CRC: index.Checksum(index.Seed(k), 0, b)}},
-	}, s.writer.Load().tryPutPage)
+	}
+	if _, isQueued := s.pages.LoadOrStore(k, p); isQueued {
+		return nil
+	}
+	p.release = func() { s.pages.CompareAndDelete(k, p) }
+	err := s.put(p, s.writer.Load().tryPutPage)
+	if err != nil {
+		p.release()
+	}
+	return err
 }
 
 // DropPage forgets a page that does not match its hash.
 func (s *Store) DropPage(h [32]byte) {
 	k := index.PageKey(h)
+	s.pages.Delete(k)
 	if s.drop(k, onePage) > 0 {
 		s.dropped(describe(k, onePage), errors.New("not what its hash says"))
 	}
 }
 
 // ForgetPage is DropPage for an intact page that is of no use any more. It causes no event.
-func (s *Store) ForgetPage(h [32]byte) { s.drop(index.PageKey(h), onePage) }
+func (s *Store) ForgetPage(h [32]byte) {
+	k := index.PageKey(h)
+	s.pages.Delete(k)
+	s.drop(k, onePage)
+}

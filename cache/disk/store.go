@@ -25,6 +25,7 @@ type Store struct {
 	health health
 	stats  counters
 
+	pages         sync.Map // pages that wait for the disk: index.Key → *putOp
 	materializing sync.Map // whole files that are being written: codec.Hash → struct{}
 	corrupt       sync.Map // whole files found corrupt since Open: codec.Hash → struct{}
 	closed        atomic.Bool
