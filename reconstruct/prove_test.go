@@ -875,6 +875,34 @@ func TestUnprovenPlanOfAnotherSize(t *testing.T) {
 	}
 }
 
+// The proof of a file with more chunks than the cache remembers proves all of them.
+func TestUnprovenManyChunks(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true})
+	f := b.Add(origintest.Random(1, smallFile+1<<20), 120) // 43,691 chunks
+	m := &planMount{plan: origintest.NewPlan(objects.New(b.Store(), objects.Options{}), nil)}
+	var err error
+	if m.c, err = cache.New(m.plan, cache.Options{MemoryBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	m.Reader = New(m.c, Options{Strict: true})
+	t.Cleanup(func() { m.close(t) })
+	if err := tryRead(t.Context(), m.handle(t, f.ID()), f.Bytes(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	chunks, proven := 0, 0
+	for _, term := range f.Info.Terms {
+		chunks += term.Chunks.Len()
+		for _, leaf := range m.c.Proven(term.Xorb, term.Chunks) {
+			if !leaf.Hash.IsZero() {
+				proven++
+			}
+		}
+	}
+	if proven < chunks {
+		t.Errorf("%d of %d chunks are proven", proven, chunks)
+	}
+}
+
 // A handle of a plan of another size than the right one fails. It requests the file once more, and no
 // third time.
 func TestUnprovenHandleOfAnotherSize(t *testing.T) {

@@ -127,7 +127,7 @@ type verifyReader struct {
 	wantContent []byte               // to be compared with content
 	contentErr  error                // of the look-up of content
 	fresh       bool                 // see refetch
-	fetched     []origin.ChunkHashes // of all chunks so far, if fresh
+	fetched     []origin.ChunkHashes // of the first chunks of a file that is not proven
 
 	hashing sync.WaitGroup // computes sum and content of a batch while the next one is unpacked
 
@@ -331,7 +331,7 @@ func (v *verifyReader) note(b batch, run *cache.Run, hashes []codec.Hash) error 
 	if err := v.f.note(b.g, b.term, b.chunks, v.size, leaves); err != nil {
 		return err
 	}
-	if v.fresh {
+	if v.fresh || v.chunks < maxFetched && !v.f.isProven() {
 		v.fetched = append(v.fetched, origin.ChunkHashes{Xorb: b.xorb, Start: b.chunks.Start, Leaves: leaves})
 	}
 	return nil
@@ -436,12 +436,22 @@ func (v *verifyReader) endFile() error {
 	return nil
 }
 
+// maxFetched is how many chunks of a file a verifyReader keeps the hashes of: 20 MiB, for about 32 GiB.
+// The cache may forget those of a much smaller file.
+const maxFetched = 1 << 19
+
 // endProof stores the hashes of a file of a source without proofs.
 func (v *verifyReader) endProof() error {
-	if !v.fresh {
+	if !v.fresh && (v.chunks > maxFetched || len(v.fetched) == 0) {
 		return v.f.proved(v.ctx)
 	}
-	v.f.r.c.Prove(v.fetched)
+	for rest := v.fetched; len(rest) > 0; {
+		n := min(len(rest), maxProved/batchChunks)
+		v.f.r.c.Prove(rest[:n])
+		if rest = rest[n:]; len(rest) > 0 {
+			v.f.r.c.Flush(v.ctx) // the disk needs room for the next ones
+		}
+	}
 	return v.f.tracker.prove()
 }
 
