@@ -48,9 +48,9 @@ type MirrorSource interface {
 const maxProvenBytes = 16 << 20
 
 // NewMirror returns a Mirror of src, over a cache of src. The reader of the cache must have the
-// option Strict.
-func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader) *Mirror {
-	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, maxLoads), proven: lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)}
+// option Strict. loads ranges of xorbs are fetched at once, of up to 64 MiB each.
+func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader, loads int) *Mirror {
+	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, loads), proven: lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)}
 }
 
 // Close waits for calls that outlive their requests. It precedes the close of the reader, the cache
@@ -77,7 +77,8 @@ const maxProofs = 2
 
 // prove returns the plan of a file once the hashes of its chunks make the file.
 func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
-	for try := 0; ; try++ {
+	isNew := false // the plan
+	for proofs := 0; ; {
 		fi, err := m.cache.FileInfo(ctx, id)
 		if err != nil {
 			return nil, err
@@ -89,13 +90,14 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
-			case try > 0:
+			case isNew:
 				return nil, err
 			}
 			m.src.Forget(id) // a new plan has the places of its ranges
+			isNew = true
 			continue
 		}
-		if try == maxProofs {
+		if proofs++; proofs > maxProofs {
 			return nil, fmt.Errorf("file %s: %w: its chunks are not proven", id.File, origin.ErrUnavailable)
 		}
 		if err := m.load(ctx, fi); err != nil {
@@ -110,9 +112,6 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 		}
 	}
 }
-
-// maxLoads bounds the ranges of xorbs that are fetched at once, of up to 64 MiB each.
-const maxLoads = 3
 
 // chunksOf returns the chunks of a file by their xorb.
 func chunksOf(fi *shard.FileInfo) map[codec.Hash]*codec.ChunkSet {
@@ -143,7 +142,7 @@ func (m *Mirror) place(ctx context.Context, fi *shard.FileInfo) error {
 // unless the upstream is down.
 func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxLoads) // a file may have thousands of xorbs
+	g.SetLimit(cap(m.slots)) // a file may have thousands of xorbs
 	for x, set := range chunksOf(fi) {
 		g.Go(func() (err error) {
 			defer flight.Guard(&err)

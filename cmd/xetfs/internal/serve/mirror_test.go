@@ -32,6 +32,9 @@ type upstream struct {
 	now   atomic.Pointer[http.Handler]
 }
 
+// testLoads is the number of loads of the mirror of a test.
+const testLoads = 3
+
 // newUpstream serves files of several xorbs, one of them in parts of another.
 func newUpstream(t *testing.T) *upstream {
 	t.Helper()
@@ -93,7 +96,7 @@ func open(t *testing.T, url, folder, scope string) (r *reconstruct.Reader, m *Mi
 		t.Fatal(err)
 	}
 	r = reconstruct.New(c, reconstruct.Options{Strict: true})
-	m = NewMirror(client, c, r)
+	m = NewMirror(client, c, r, testLoads)
 	return r, m, sync.OnceFunc(func() {
 		m.Close()
 		r.Close()
@@ -175,6 +178,27 @@ func TestMirrorFetchesOnce(t *testing.T) {
 	}
 }
 
+// TestMirrorFindsPlacesAgain kills a mirror that has the chunks of a xorb on disk and not their places.
+func TestMirrorFindsPlacesAgain(t *testing.T) {
+	u, folder := newUpstream(t), t.TempDir()
+	f := u.files[0]
+	first := f.Info.Terms[0]
+	_, m, closeMirror := open(t, u.URL, folder, "")
+	if _, err := m.cache.FileInfo(t.Context(), f.ID()); err != nil { // its plan is on disk then
+		t.Fatal(err)
+	}
+	if err := m.cache.Download(t.Context(), first.Xorb, first.Chunks); err != nil {
+		t.Fatal(err)
+	}
+	m.src.Reject(first.Xorb)
+	closeMirror()
+	_, m, closeMirror = open(t, u.URL, folder, "")
+	defer closeMirror()
+	if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMirrorBoundsLoads counts the goroutines that load xorbs of a file, for each transfer.
 func TestMirrorBoundsLoads(t *testing.T) {
 	u := newUpstream(t)
@@ -186,8 +210,8 @@ func TestMirrorBoundsLoads(t *testing.T) {
 			if n > 0 {
 				counted.Store(true)
 			}
-			if n > maxLoads {
-				t.Errorf("%d goroutines, want up to %d", n, maxLoads)
+			if n > testLoads {
+				t.Errorf("%d goroutines, want up to %d", n, testLoads)
 			}
 		}
 		u.good.ServeHTTP(w, r)

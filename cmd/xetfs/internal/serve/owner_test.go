@@ -19,7 +19,7 @@ import (
 func TestOwnerClosesMirror(t *testing.T) {
 	for _, late := range [][2]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			m := NewMirror(nil, nil, nil)
+			m := NewMirror(nil, nil, nil, 1)
 			var ended atomic.Int32
 			ow := NewOwner(OwnerOptions{Name: "org", Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
 				return &Site{Content: Content{Mirror: m}}, func() {

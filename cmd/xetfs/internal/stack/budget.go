@@ -42,6 +42,10 @@ const leastWhole = 12 << 20
 // whole returns the bytes for packed chunks of files that are read whole.
 func (b Budget) whole() int64 { return max(leastWhole, b.ahead/4) }
 
+// loads returns how many ranges of xorbs a mirror fetches at once. One has up to 64 MiB, for which the
+// overhead of a small memory has room.
+func (b Budget) loads() int { return int(min(3, max(1, b.ahead/(24<<20)))) }
+
 // cacheOptions returns the Options of the cache for a budget.
 func (b Budget) cacheOptions(noVerify bool) cache.Options {
 	return cache.Options{MemoryBytes: b.unpacked, AheadBytes: b.ahead, NoVerify: noVerify}

@@ -57,6 +57,7 @@ type Source struct {
 	Counters *fetch.Counters // of the requests to a remote SOURCE; nil: SOURCE is local
 	Warnings []string        // about the disk cache, for the user
 	MaxRead  int             // the largest read that the kernel should send, in bytes
+	Loads    int             // ranges of xorbs that a mirror may fetch at once
 }
 
 // A ReadStore is an open store for reading.
@@ -218,7 +219,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 		read.OnContradiction = func(codec.FileID) { s.hub.Doubt() }
 	}
 	s.Reader = reconstruct.New(s.Cache, read)
-	s.MaxRead = maxRead(s.Cache.Local(), s.Reader.Proves(), o.Budget)
+	s.MaxRead, s.Loads = maxRead(s.Cache.Local(), s.Reader.Proves(), o.Budget), o.Budget.loads()
 	if o.Bare {
 		s.Bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.Log})
 		s.Catalog = s.Bare
