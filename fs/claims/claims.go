@@ -165,7 +165,7 @@ func (c *Claim) Add(ctx context.Context, p []byte, off int64) (sum [32]byte, com
 	return sum, true, nil
 }
 
-// awaitTurnLocked waits for the reads before an early one, holds it, or drops it. It returns at once for
+// awaitTurnLocked waits for the reads before an early one, holds it, or drops the claim. It returns at once for
 // other reads. The error is that of ctx.
 func (c *Claim) awaitTurnLocked(ctx context.Context, p []byte, off int64) error {
 	var end time.Time // of the wait
