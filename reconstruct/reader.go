@@ -236,7 +236,9 @@ func (f *File) read(ctx context.Context, p []byte, off int64) error {
 		}
 	}
 	if f.r.backing.readAt(f.id.File, p, off) {
-		f.readBacking.Store(true)
+		if !f.readBacking.Load() { // concurrent readers share its cache line
+			f.readBacking.Store(true)
+		}
 		return nil
 	}
 	fetch := f.fetch

@@ -80,8 +80,8 @@ func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, gr
 	case errors.Is(err, origin.ErrNotFound) && !h.yesBatch.Load(), status == http.StatusBadRequest, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
 		h.noBatch.set(c.now().Add(rememberFor))
 		return nil
-	default:
-		return nil // single requests report the errors
+	default: // single requests report the errors
+		return nil
 	}
 	c.mu.Lock()
 	c.batchSeq++

@@ -24,7 +24,8 @@ var errRestart = fmt.Errorf("%w: the address of a transfer expired", origin.ErrU
 const maxRenewals = 8
 
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
-// with the number of final bytes at the start of p. A refused address is renewed once.
+// with the number of final bytes at the start of p. A refused address is renewed. After bytes have arrived
+// the error is then errRestart.
 func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte, off int64, progress func(n int)) error {
 	isPart, arrived := off != pl.Start || off+int64(len(p)) != pl.End, 0
 	report := func(n int) {

@@ -23,13 +23,13 @@ import (
 
 // Bounds of what a pending tree has in memory.
 const (
-	pendingEntries = 100_000 // of the folders that were read last; also of each of them
+	pendingEntries = 100_000 // of the folders that were read last together, and of one folder
 	pendingPlain   = 50_000  // locations of files outside Xet
 )
 
 // A pendingTree is the tree of a commit whose import is not complete. It lists each folder at the
-// Hub, with one request for 1,000 entries. A folder of more than 100,000 entries waits
-// for the import. After the import, it is the imported tree.
+// Hub, with one request for 1,000 entries. A folder of more than pendingEntries waits for the import.
+// After the import, it is the imported tree.
 type pendingTree struct {
 	im       *Importer
 	state    hub.State

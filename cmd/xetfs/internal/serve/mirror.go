@@ -77,7 +77,7 @@ const maxProofs = 2
 
 // prove returns the plan of a file once the hashes of its chunks make the file.
 func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
-	isNew := false // the plan
+	hasNewPlan := false
 	for proofs := 0; ; {
 		fi, err := m.cache.FileInfo(ctx, id)
 		if err != nil {
@@ -90,11 +90,11 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
-			case isNew:
+			case hasNewPlan:
 				return nil, err
 			}
 			m.src.Forget(id) // a new plan has the places of its ranges
-			isNew = true
+			hasNewPlan = true
 			continue
 		}
 		if proofs++; proofs > maxProofs {
