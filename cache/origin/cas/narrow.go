@@ -40,6 +40,9 @@ func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 			r, skip, err := c.narrowByPlan(ctx, id, t, w)
 			return r, skip + p.Off - w.Off, err
 		}
+		if _, ok := c.knownPlan(ctx, query{file: id.File, off: p.Off, n: p.Size}); ok {
+			return c.narrowByPlan(ctx, id, t, p) // planNext has requested it
+		}
 		if head, tail, ok := c.divide(id.File, p); ok {
 			return c.narrowBoth(ctx, id, t, head, tail)
 		}
@@ -173,9 +176,12 @@ func isDown(ctx context.Context, err error) bool {
 
 // narrowByPlan requests the plan of a piece, which the server trims to whole chunks.
 func (c *Client) narrowByPlan(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
-	c.guess(ctx, t, p)
+	q := query{file: id.File, off: p.Off, n: p.Size}
+	if _, ok := c.knownPlan(ctx, q); !ok {
+		c.guess(ctx, t, p)
+	}
 	if p.Size >= windowBytes {
-		c.addWindow(query{file: id.File, off: p.Off, n: p.Size})
+		c.addWindow(q)
 	}
 	part, err := c.planPiece(ctx, id, t, p)
 	switch {

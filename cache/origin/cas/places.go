@@ -198,8 +198,20 @@ func (xp *xorbPlaces) setMark(term uint32, m mark) bool {
 		return false
 	default:
 		xp.marks[term] = slices.Insert(all, i, m)
+		xp.learnSizes(xp.marks[term][max(0, i-1):min(len(all)+1, i+2)])
 	}
 	return true
+}
+
+// learnSizes learns the sizes of chunks that have a mark and are followed by one. The chunk at the
+// border of two plans has two such marks before it arrives.
+func (xp *xorbPlaces) learnSizes(marks []mark) {
+	for i := 1; i < len(marks); i++ {
+		from, to := marks[i-1], marks[i]
+		if n := to.off - from.off; to.chunk == from.chunk+1 && n <= codec.MaxChunkSize {
+			xp.set(&xp.sizes, from.chunk, n)
+		}
+	}
 }
 
 // grow returns s with at least n elements.
@@ -448,7 +460,9 @@ func (xp *xorbPlaces) decode(b []byte) {
 	}
 	xp.starts, xp.sizes = starts, sizes
 	for ; len(b) > 0; b = b[12:] {
-		xp.setMark(binary.LittleEndian.Uint32(b), mark{binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])})
+		if m := (mark{binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])}); m.chunk <= codec.MaxXorbChunks {
+			xp.setMark(binary.LittleEndian.Uint32(b), m)
+		}
 	}
 }
 

@@ -90,6 +90,7 @@ func FuzzDecodePlaces(f *testing.F) {
 	ps.learnChunks(codec.Hash{1}, 3, 500, headers(3, 5))
 	ps.learnTerm(codec.Term{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{Start: 3, End: 8}}, codec.ChunkRange{Start: 4, End: 5}, 300, 7)
 	f.Add(ps.ofLocked(codec.Hash{1}).encode(), uint32(4), int64(300))
+	f.Add([]byte("\x00\x00\x00\x00\x00\x00\x00\x00"+"0000"+"0000"+"1000"+"0000"+"1000"+"2000"), uint32(0), int64(0)) // adjacent marks
 	f.Fuzz(func(t *testing.T, b []byte, chunk uint32, off int64) {
 		ps, x := newPlaces(t), codec.Hash{1}
 		xp := ps.ofLocked(x)

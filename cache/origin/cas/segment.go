@@ -146,8 +146,8 @@ func (s *segment) hasFailed() bool {
 func (c *Client) ended(s *segment, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.first != noChunk && s.about > s.first {
-		s.unread += len(s.headers) - int(s.about-s.first) // about was an estimate
+	if s.first != noChunk {
+		s.unread += len(s.headers) - max(1, int(s.about-s.first)) // about was an estimate
 	}
 	if err != nil || s.unread <= 0 || !slices.Contains(c.segments[s.xorb], s) {
 		c.removeLocked(s)

@@ -15,6 +15,7 @@ import (
 const (
 	windowBytes  = 1 << 20 // smallest window
 	windowsAhead = 8       // plans that are requested before they are needed
+	windowsSoon  = 3       // the same when a window is read for the first time, which may be the only one
 	maxWindows   = 64      // the last ones of all files
 )
 
@@ -48,10 +49,7 @@ func (c *Client) window(file codec.Hash, p codec.Piece) (q query, ok bool) {
 // known: readahead must not wait for the lengths of chunks, because its next steps wait behind it.
 func (c *Client) wholeWindow(file codec.Hash, p codec.Piece) (w codec.Piece, ok bool) {
 	q, ok := c.window(file, p)
-	if !ok || p.Size <= windowBytes {
-		return codec.Piece{}, false
-	}
-	return q.piece(p), true
+	return q.piece(p), ok && p.Size > windowBytes
 }
 
 // piece returns the piece of a window that contains p.
@@ -110,7 +108,7 @@ func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term,
 		return false, nil // its own plan is smaller than another transfer
 	case s == nil:
 		s = c.startSegment(ctx, t.Xorb, pl, &segment{start: pl.Start, end: pl.End, first: pl.Chunks.Start, about: pl.Chunks.End})
-		c.planNext(ctx, id, t, q.piece(p), 1)
+		c.planNext(ctx, id, t, q.piece(p), windowsSoon)
 	}
 	return c.awaitLengths(ctx, s, t, p)
 }

@@ -110,7 +110,7 @@ func TestTransfersOfWindowFail(t *testing.T) {
 				if err := readPiece(t.Context(), c, f, f.Info.Terms[0], p, f.Bytes()[off:off+size]); err == nil {
 					t.Errorf("%d: no error", code)
 				}
-				if plans, _, transfers := server.reset(); plans > 6 || transfers > 6 {
+				if plans, _, transfers := server.reset(); plans > 8 || transfers > 6 {
 					t.Errorf("%d: %d plans and %d transfers for %d bytes at %d", code, plans, transfers, size, off)
 				}
 			}
