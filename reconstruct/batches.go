@@ -84,6 +84,7 @@ type batches struct {
 	running sync.WaitGroup
 	queue   []*batchFetch // in order
 	always  int           // batches that need no part of Reader.ahead
+	most    int           // batches at once
 	last    *cache.Run    // that was returned; nil: none
 	run     runFunc
 }
@@ -101,9 +102,9 @@ type batchFetch struct {
 }
 
 func newBatches(ctx context.Context, f *File) *batches {
-	b := &batches{f: f, run: f.r.c.Run, always: remoteBatches}
+	b := &batches{f: f, run: f.r.c.Run, always: remoteBatches, most: maxBatches}
 	if f.r.c.Local() {
-		b.always = localBatches
+		b.always, b.most = localBatches, localBatches
 	}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	return b
@@ -114,7 +115,7 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 	if len(b.queue) == 0 {
 		b.begin(want, 0)
 	}
-	for len(b.queue) < b.always || !b.f.r.c.Local() && len(b.queue) < maxBatches {
+	for len(b.queue) < b.most {
 		next, ok, err := b.queue[len(b.queue)-1].next(b.ctx)
 		if !ok || err != nil {
 			break // the reader gets the error at that batch
@@ -160,6 +161,12 @@ func (b *batches) close() {
 		b.store(f.run)
 	}
 	b.last, b.queue = nil, nil
+}
+
+// restart is close, after which get may begin with any batch.
+func (b *batches) restart(ctx context.Context) {
+	b.close()
+	b.ctx, b.cancel = context.WithCancel(ctx)
 }
 
 // release returns the part of Reader.ahead of a batch.

@@ -97,7 +97,7 @@ func (f *File) materialize(ctx context.Context, sum *[32]byte, read func(n int64
 
 // putFile stores f as a plain file while w reads it, and ends w. The chunks of f are not needed beside it.
 func (f *File) putFile(w *verifyReader, read func(n int64)) error {
-	defer func() { w.batches.close() }()
+	defer w.batches.close()
 	err := f.r.c.PutFile(f.id.File, f.Size(), &progressReader{w, read})
 	if err != nil {
 		return err

@@ -171,16 +171,16 @@ func (m *materializer) materialize(f *File) (err error) {
 	}
 	w := newVerifyReader(m.ctx, f, f.claim())
 	w.addSum()
-	w.get, w.paced = m.get, true
+	w.batches.always, w.batches.most, w.batches.run = 1, 1, m.fetch
 	return f.putFile(w, func(int64) {})
 }
 
-// get fetches a batch when no reads run.
-func (m *materializer) get(b batch) (*cache.Run, error) {
+// fetch fetches chunks when no reads run.
+func (m *materializer) fetch(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*cache.Run, error) {
 	if err := m.wait(); err != nil {
 		return nil, err
 	}
-	return m.r.c.Run(m.ctx, b.xorb, b.chunks)
+	return m.r.c.Run(ctx, x, r)
 }
 
 // wait returns when no reads run, or after maxIdleWait.

@@ -342,7 +342,7 @@ func (f *File) refetch(ctx context.Context, w *progressWatch) error {
 // readAll reads a file to its end.
 func (f *File) readAll(ctx context.Context, v *verifyReader, w *progressWatch) error {
 	v.batches.always = proofBatches
-	defer func() { v.batches.close() }()
+	defer v.batches.close()
 	var content []byte
 	for {
 		b, err := v.next()

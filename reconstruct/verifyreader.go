@@ -88,7 +88,7 @@ func (r *Reader) CheckChunks(ctx context.Context, fi *shard.FileInfo, read func(
 	f.fixed = true
 	w := newVerifyReader(ctx, f, f.claim())
 	w.proven = proven
-	defer func() { w.batches.close() }()
+	defer w.batches.close()
 	for {
 		batch, err := w.next()
 		if errors.Is(err, io.EOF) {
@@ -110,8 +110,6 @@ type verifyReader struct {
 	ctx     context.Context // of the reads; io.Reader has no parameter for it
 	f       *File
 	batches *batches
-	get     func(batch) (*cache.Run, error) // fetches a batch; in order
-	paced   bool                            // get is not that of batches
 	proven  func(codec.Hash, codec.ChunkRange)
 
 	last    batch           // that was read; no chunks: none
@@ -138,8 +136,7 @@ type verifyReader struct {
 }
 
 func newVerifyReader(ctx context.Context, f *File, sum *[32]byte) *verifyReader {
-	b := newBatches(ctx, f)
-	w := &verifyReader{ctx: ctx, f: f, batches: b, get: b.get, want: sum}
+	w := &verifyReader{ctx: ctx, f: f, batches: newBatches(ctx, f), want: sum}
 	if sum != nil {
 		w.sum = sha256.New()
 	}
@@ -288,7 +285,7 @@ func (v *verifyReader) batch(b batch) ([]byte, error) {
 	for try := 1; ; try++ {
 		var err error
 		if try == 1 {
-			run, err = v.get(b)
+			run, err = v.batches.get(b)
 		} else {
 			run, err = v.batches.run(ctx, b.xorb, r)
 		}
@@ -340,11 +337,7 @@ func (v *verifyReader) note(b batch, run *cache.Run, hashes []codec.Hash) error 
 // moveTo continues with another File Info block of the same file, behind the chunks that were
 // read. A term that it starts within is verified by the file hash alone.
 func (v *verifyReader) moveTo(g *group) {
-	v.batches.close()
-	v.batches = newBatches(v.ctx, v.f)
-	if !v.paced {
-		v.get = v.batches.get
-	}
+	v.batches.restart(v.ctx)
 	v.last, v.size, v.hashes, v.midTerm = batch{}, 0, v.hashes[:0], false
 	read := v.chunks
 	if read == 0 {

@@ -48,7 +48,7 @@ func (c *Client) size(ctx context.Context, r *Request) (int64, error) {
 		return size, err
 	}
 	var p partial
-	err = c.readPart(ctx, r, 0, 1, &p)
+	err = c.tryReadPart(ctx, r, 0, 1, &p)
 	return p.Size, err
 }
 
@@ -59,7 +59,7 @@ func (c *Client) ReadPart(ctx context.Context, r Request, off int64, n int) (ori
 	var p partial
 	err := c.retry(ctx, r.Key, false, func(ctx context.Context) (int, error) {
 		before := p.done
-		err := c.readPart(ctx, &r, off, n, &p)
+		err := c.tryReadPart(ctx, &r, off, n, &p)
 		return max(0, p.done-before), err
 	})
 	if err != nil {
@@ -75,12 +75,12 @@ type partial struct {
 	validator string // of the object; empty: the part cannot be continued
 }
 
-// readPart is one attempt of ReadPart. It continues p if its place is known.
-func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int, p *partial) error {
+// tryReadPart is one attempt of ReadPart. It continues p if its place is known.
+func (c *Client) tryReadPart(ctx context.Context, r *Request, off int64, n int, p *partial) error {
 	tail := off < 0
 	switch {
 	case p.done > 0:
-		return c.readRestOf(ctx, r, p)
+		return c.continuePart(ctx, r, p)
 	case tail && c.noSuffix.Load():
 		return c.readTail(ctx, r, n, p)
 	}
@@ -98,15 +98,15 @@ func (c *Client) readPart(ctx context.Context, r *Request, off int64, n int, p *
 		c.noSuffix.Store(true)
 		return c.readTail(ctx, r, n, p)
 	case err != nil && p.done > 0:
-		return c.readRestOf(ctx, r, p)
+		return c.continuePart(ctx, r, p)
 	}
 	return err
 }
 
-// readRestOf reads the missing bytes of p. If the object was replaced, the next attempt begins anew.
-func (c *Client) readRestOf(ctx context.Context, r *Request, p *partial) error {
+// continuePart reads the missing bytes of p. If the object was replaced, the next attempt begins anew.
+func (c *Client) continuePart(ctx context.Context, r *Request, p *partial) error {
 	from := p.done
-	err := c.readOn(ctx, r, p.Bytes[from:], p.Off+int64(from), p.validator, func(n int) { p.done = from + n })
+	err := c.tryReadAt(ctx, r, p.Bytes[from:], p.Off+int64(from), p.validator, func(n int) { p.done = from + n })
 	if errors.Is(err, errReplaced) {
 		*p = partial{}
 	}
@@ -124,7 +124,7 @@ func (c *Client) readTail(ctx context.Context, r *Request, n int, p *partial) er
 		return err
 	}
 	p.Part = origin.Part{Bytes: make([]byte, min(size, int64(n))), Off: max(0, size-int64(n)), Size: size}
-	return c.readOn(ctx, r, p.Bytes, p.Off, "", func(int) {})
+	return c.tryReadAt(ctx, r, p.Bytes, p.Off, "", func(int) {})
 }
 
 // part takes the part out of an answer and ends it.

@@ -30,7 +30,7 @@ func (c *Client) ReadAt(ctx context.Context, r Request, p []byte, off int64, pro
 	done := 0
 	return c.retry(ctx, r.Key, true, func(ctx context.Context) (int, error) {
 		from := done
-		err := c.readOn(ctx, &r, p[from:], off+int64(from), "", func(n int) {
+		err := c.tryReadAt(ctx, &r, p[from:], off+int64(from), "", func(n int) {
 			c.limits.bytes.Add(int64(from + n - done))
 			done = from + n
 			progress(done)
@@ -39,13 +39,13 @@ func (c *Client) ReadAt(ctx context.Context, r Request, p []byte, off int64, pro
 	})
 }
 
-// readOn is one attempt of ReadAt. It continues an interrupted answer at the byte reached. Another
+// tryReadAt is one attempt of ReadAt. It continues an interrupted answer at the byte reached. Another
 // ETag or Last-Modified shows that the object was replaced meanwhile; without both, the answer
 // is not continued. validator is that of an earlier answer, or empty.
-func (c *Client) readOn(ctx context.Context, r *Request, p []byte, off int64, validator string, progress func(n int)) error {
+func (c *Client) tryReadAt(ctx context.Context, r *Request, p []byte, off int64, validator string, progress func(n int)) error {
 	for done, steps := 0, 1; done < len(p); steps++ {
 		from := done
-		n, now, err := c.readSome(ctx, r, p[from:], off+int64(from), validator, func(n int) { progress(from + n) })
+		n, now, err := c.requestRange(ctx, r, p[from:], off+int64(from), validator, func(n int) { progress(from + n) })
 		if err != nil && (steps == maxSteps || n < leastStep || now == "" || ctx.Err() != nil) {
 			return err
 		}
@@ -62,10 +62,10 @@ const (
 	maxSteps  = 16
 )
 
-// readSome sends one request. validator is empty, or that of an earlier answer, and must equal
-// that of this one. readSome returns the number of bytes that arrived and the validator of the
+// requestRange sends one request. validator is empty, or that of an earlier answer, and must equal
+// that of this one. requestRange returns the number of bytes that arrived and the validator of the
 // object. An empty validator cannot distinguish two objects.
-func (c *Client) readSome(ctx context.Context, r *Request, p []byte, off int64, validator string, progress func(n int)) (int, string, error) {
+func (c *Client) requestRange(ctx context.Context, r *Request, p []byte, off int64, validator string, progress func(n int)) (int, string, error) {
 	end := off + int64(len(p))
 	fields := []field{{"Range", fmt.Sprintf("bytes=%d-%d", off, end-1)}}
 	if strings.HasPrefix(validator, `"`) { // If-Range takes only strong tags

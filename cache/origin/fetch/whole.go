@@ -20,7 +20,7 @@ func (c *Client) ReadWhole(ctx context.Context, r Request, off int64, take func(
 	}
 	return c.retry(ctx, r.Key, true, func(ctx context.Context) (int, error) {
 		from := off
-		err := c.readToEnd(ctx, &r, from, func(b []byte, size int64) error {
+		err := c.tryReadWhole(ctx, &r, from, func(b []byte, size int64) error {
 			c.limits.bytes.Add(int64(len(b)))
 			off += int64(len(b))
 			return take(b, size)
@@ -29,11 +29,11 @@ func (c *Client) ReadWhole(ctx context.Context, r Request, off int64, take func(
 	})
 }
 
-// readToEnd is one attempt of ReadWhole. An answer with too few bytes, and an interrupted one, is
+// tryReadWhole is one attempt of ReadWhole. An answer with too few bytes, and an interrupted one, is
 // continued at the byte reached.
-func (c *Client) readToEnd(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) error {
+func (c *Client) tryReadWhole(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) error {
 	for steps := 1; ; steps++ {
-		n, size, err := c.readRest(ctx, r, off, take)
+		n, size, err := c.requestFrom(ctx, r, off, take)
 		off += n
 		switch left := size - off + n; {
 		case err != nil:
@@ -53,9 +53,9 @@ func tooLittle(r *Request, n, left int64) error {
 	return mismatch(r.Key, "%d bytes instead of %d", n, left)
 }
 
-// readRest sends one request for all bytes from off on. It returns the number of bytes that
+// requestFrom sends one request for all bytes from off on. It returns the number of bytes that
 // arrived, and the size of the object.
-func (c *Client) readRest(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) (n, size int64, err error) {
+func (c *Client) requestFrom(ctx context.Context, r *Request, off int64, take func(b []byte, size int64) error) (n, size int64, err error) {
 	a, err := c.send(ctx, http.MethodGet, r, field{"Range", fmt.Sprintf("bytes=%d-", off)})
 	if err != nil {
 		return 0, 0, err
