@@ -18,8 +18,15 @@ const (
 	wholeBytes = 256 << 10 // a term of about these packed bytes is always read whole
 )
 
-// Narrow implements Source. Plans have no lengths of chunks. Narrow uses lengths that were learned,
-// or requests the plan of the piece, and at the same time the bytes where it probably is.
+// Narrow implements Source. Plans have no lengths of chunks. In this order, it
+//
+//   - uses lengths that were learned,
+//   - returns the whole term, if most of it is wanted or little is not,
+//   - returns the whole window of a step of readahead,
+//   - uses the plan of the piece that planNext has requested,
+//   - divides the piece at the border of two windows,
+//   - waits for a transfer that shows the lengths, or starts one where they probably are,
+//   - requests the plan of the piece, and at the same time the bytes where it probably is.
 func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	if err := c.checkTerm(ctx, id, t); err != nil {
 		return codec.ChunkRange{}, 0, err
@@ -41,7 +48,7 @@ func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 			return r, skip + p.Off - w.Off, err
 		}
 		if _, ok := c.knownPlan(ctx, query{file: id.File, off: p.Off, n: p.Size}); ok {
-			return c.narrowByPlan(ctx, id, t, p) // planNext has requested it
+			return c.narrowByPlan(ctx, id, t, p)
 		}
 		if head, tail, ok := c.divide(id.File, p); ok {
 			return c.narrowBoth(ctx, id, t, head, tail)
