@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -223,12 +224,10 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	disk, err := o.cache.forSource(source, "")
-	if err != nil {
+	options := o.sourceOptions(remote, 1)
+	if options.Disk, err = o.cacheFolder(source); err != nil {
 		return nil, nil, nil, err
 	}
-	options := o.sourceOptions(remote, 1)
-	options.Disk = disk.TakingOver()
 	s, err := stack.OpenSource(ctx, source, options)
 	if err != nil {
 		return nil, nil, nil, err
@@ -238,6 +237,17 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 	}
 	site := o.site(s, signer)
 	return site, s, func() { site.Close(); s.Close() }, nil
+}
+
+// cacheFolder returns the folder of the disk cache. A mirror does not share that of another process: it
+// has to store what it fetches, or it fetches the same for each client.
+func (o *serveOptions) cacheFolder(source string) (*stack.CacheFolder, error) {
+	folder, err := o.cache.forSource(source, "")
+	if folder == nil || folder.Err != nil || err != nil || !strings.HasPrefix(source, hub.Scheme) {
+		return folder.TakingOver(), err
+	}
+	folder.IfBusy = "end it, or name another folder with --cache-dir"
+	return folder, nil
 }
 
 // sourceOptions returns the options of one of several sources, without a disk cache.
@@ -260,12 +270,12 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	folder, err := o.cache.forSource(source, "")
+	folder, err := o.cacheFolder(source)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	options := o.sourceOptions(remote, serve.MaxOpenRepos)
-	if options.Shared, err = folder.TakingOver().OpenOrWarn(remote.Log, func(text string) { remote.Log.Warn(text) }); err != nil {
+	if options.Shared, err = folder.OpenOrWarn(remote.Log, func(text string) { remote.Log.Warn(text) }); err != nil {
 		return nil, nil, nil, err
 	}
 	name, _ := hub.ParseOwner(source)
