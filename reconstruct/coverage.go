@@ -5,6 +5,8 @@ import "sync/atomic"
 const (
 	minBlock  = 64 << 10 // bytes; about one chunk
 	maxBlocks = 1 << 16  // of one file, a bit for each
+	pageSize  = 4 << 10  // bytes; reads of the kernel have whole pages
+	maxPages  = 1 << 24  // of one file, a bit for each
 )
 
 // A coverage records which blocks of a file were read, completely or in part.
@@ -14,9 +16,10 @@ type coverage struct {
 	left  atomic.Int64    // how many were not read
 }
 
-func newCoverage(size int64) *coverage {
-	c := &coverage{block: minBlock}
-	for size > maxBlocks*c.block {
+// newCoverage returns a coverage of a file of size bytes, in up to most blocks of at least block bytes.
+func newCoverage(size, block, most int64) *coverage {
+	c := &coverage{block: block}
+	for size > most*c.block {
 		c.block *= 2
 	}
 	n := (size + c.block - 1) / c.block
@@ -25,9 +28,13 @@ func newCoverage(size int64) *coverage {
 	return c
 }
 
-// note records that n bytes at off were read. It returns true once: when all blocks were read.
+// isComplete reports whether all blocks were read. It accepts nil.
+func (c *coverage) isComplete() bool { return c != nil && c.left.Load() == 0 }
+
+// note records that n bytes at off were read. It returns true once: when all blocks were read. It
+// accepts nil.
 func (c *coverage) note(off, n int64) bool {
-	if n == 0 {
+	if c == nil || n == 0 {
 		return false
 	}
 	news := int64(0)

@@ -12,7 +12,7 @@ import (
 func TestCoverage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.Int64Range(1, 3*maxBlocks*minBlock).Draw(t, "size")
-		c := newCoverage(size)
+		c := newCoverage(size, minBlock, maxBlocks)
 		if len(c.seen) > maxBlocks/64 {
 			t.Fatalf("%d bytes take %d words", size, len(c.seen))
 		}
@@ -35,7 +35,7 @@ func TestCoverage(t *testing.T) {
 }
 
 func TestCoverage_Concurrent(t *testing.T) {
-	c := newCoverage(1000 * minBlock)
+	c := newCoverage(1000*minBlock, minBlock, maxBlocks)
 	var complete atomic.Int32
 	var group sync.WaitGroup
 	for range 4 {

@@ -97,13 +97,13 @@ func (m *materializer) read(f *File, off, n int64) {
 	}
 	c := f.covered.Load()
 	if c == nil {
-		f.covered.CompareAndSwap(nil, newCoverage(f.Size()))
+		f.covered.CompareAndSwap(nil, newCoverage(f.Size(), minBlock, maxBlocks))
 		c = f.covered.Load()
 	}
 	if !c.note(off, n) {
 		return
 	}
-	f.covered.Store(newCoverage(f.Size()))
+	f.covered.Store(newCoverage(f.Size(), minBlock, maxBlocks))
 	if f.times.Add(1) >= m.times {
 		m.add(f)
 	}

@@ -72,6 +72,7 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	}
 	switch err := f.fetch(ctx, p, off); {
 	case err == nil:
+		f.tracker.pages.note(off, int64(len(p)))
 		return f.afterRead(ctx)
 	case errors.Is(err, errOtherChunk) && f.tracker.isProven():
 		return f.readProven(ctx, p, off) // it was proven meanwhile
@@ -96,7 +97,7 @@ func (f *File) readProven(ctx context.Context, p []byte, off int64) error {
 	return err
 }
 
-// afterRead waits for the check of a file if readers got all of its chunks.
+// afterRead waits for the check of a file if readers got all of it.
 func (f *File) afterRead(ctx context.Context) error {
 	for f.tracker.complete() {
 		if _, err := f.r.checking.Do(ctx, f, f.checkRead); err != nil {
@@ -384,7 +385,7 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 	return f.proved(ctx)
 }
 
-// checkRead checks a file when its readers got all chunks. It waits for room only if it must read
+// checkRead checks a file when its readers got all of it. It waits for room only if it must read
 // the file.
 func (f *File) checkRead(ctx context.Context) (struct{}, error) {
 	err := f.proveKnown(ctx, false)

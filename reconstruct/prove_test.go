@@ -822,6 +822,30 @@ func TestUnprovenManyProofs(t *testing.T) {
 	}
 }
 
+// A wrong chunk that is too long hides the next one, which no reader gets then. The whole read fails.
+func TestUnprovenHiddenChunk(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{})
+	m.plan.SetDamage(origintest.Damage{
+		Chunk: func(_ codec.Hash, i uint32, content []byte) []byte {
+			if i == 10 {
+				return otherByte(f.Bytes()[10<<16:][:2<<16])
+			}
+			return content
+		},
+		Narrow: func(p codec.Piece, r codec.ChunkRange, skip int64) (codec.ChunkRange, int64) {
+			if r.Contains(codec.ChunkRange{Start: 11, End: 12}) {
+				return codec.ChunkRange{Start: 10, End: 11}, p.Skip - 10<<16
+			}
+			return r, skip
+		},
+	})
+	got, err := scan(t.Context(), m.handle(t, f.ID()), f.Info.Size())
+	if !errors.Is(err, codec.ErrCorrupt) || len(got) < len(f.Bytes())-128<<10 {
+		t.Errorf("%d of %d bytes, equal: %v, %v", len(got), len(f.Bytes()), bytes.Equal(got, f.Bytes()), err)
+	}
+}
+
 // Chunks on disk with other borders than those of the terms are dropped after the first error.
 func TestUnprovenMisfitLeavesDisk(t *testing.T) {
 	s, f := large(t, largeChunks)

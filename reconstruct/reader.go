@@ -199,6 +199,9 @@ func (f *File) track() {
 	}
 	f.tracker = newTracker(f.groups())
 	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id)
+	if !f.gated {
+		f.tracker.pages = newCoverage(f.size, pageSize, maxPages)
+	}
 	content, _, err := f.r.c.ContentHash(f.id)
 	f.needsSum = f.gated && (content == nil || err != nil)
 }

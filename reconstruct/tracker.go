@@ -16,6 +16,8 @@ import (
 // chunk is the same as the one that a reader got. It also covers the place in the term, which the
 // source computes from sizes that nothing has proven.
 type tracker struct {
+	pages *coverage // that readers got; nil: of a gated file
+
 	mu     sync.Mutex
 	marks  []groupMarks // by group; guarded by mu
 	groups int          // with chunks that were not read; guarded by mu
@@ -118,11 +120,12 @@ func (t *tracker) matches(g *group, term int, leaves []merkle.Leaf) bool {
 	return true
 }
 
-// complete reports whether readers got all chunks and the file is not checked yet.
+// complete reports whether readers got the whole file, which is not checked yet. Readers may get all
+// bytes without some chunks: a wrong chunk that is too long hides the next one.
 func (t *tracker) complete() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.groups == 0 && !t.isProven() && t.err() == nil
+	return (t.groups == 0 || t.pages.isComplete()) && !t.isProven() && t.err() == nil
 }
 
 // prove ends the check of a file with success, unless it has failed before.

@@ -44,6 +44,9 @@ type Damage struct {
 	Plan  func(fi *shard.FileInfo) *shard.FileInfo                // returns another plan; must not change fi
 	Chunk func(x codec.Hash, chunk uint32, content []byte) []byte // returns other content, packed without faults
 	Bytes func(x codec.Hash, r codec.ChunkRange, packed []byte)   // changes packed chunks in place
+
+	// Narrow returns another result of Narrow.
+	Narrow func(p codec.Piece, r codec.ChunkRange, skip int64) (codec.ChunkRange, int64)
 }
 
 var _ origin.Source = (*Plan)(nil)
@@ -123,10 +126,14 @@ func (p *Plan) FileInfos(ctx context.Context, ids []codec.FileID, yield func(i i
 
 // Narrow implements origin.Source.
 func (p *Plan) Narrow(ctx context.Context, id codec.FileID, t codec.Term, piece codec.Piece) (codec.ChunkRange, int64, error) {
-	if p.Lengths {
-		return p.below.Narrow(ctx, id, t, piece)
+	if !p.Lengths {
+		return t.Chunks, piece.Skip, nil
 	}
-	return t.Chunks, piece.Skip, nil
+	r, skip, err := p.below.Narrow(ctx, id, t, piece)
+	if change := p.damage.Load().Narrow; change != nil && err == nil {
+		r, skip = change(piece, r, skip)
+	}
+	return r, skip, err
 }
 
 // PackedSize implements origin.Source.
