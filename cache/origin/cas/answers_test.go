@@ -21,6 +21,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -311,8 +312,8 @@ func chunksOf(terms []codec.Term) string {
 	return all.String()
 }
 
-// After a remount a file is described, and its chunks are found, without a request. Chunks that
-// are not in the disk cache cost two requests.
+// After a remount a proven file is described, and its chunks are found, without a request. Chunks
+// that are not in the disk cache cost two requests.
 func TestRemountCostsNoRequest(t *testing.T) {
 	b, f := sample(t)
 	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
@@ -320,6 +321,13 @@ func TestRemountCostsNoRequest(t *testing.T) {
 	first := cas.NewClient(cas.Options{Tokens: cas.StaticToken(server.URL, ""), Backend: backend})
 	if err := readFile(t.Context(), first, f, 0, 200_000); err != nil {
 		t.Fatal(err)
+	}
+	for _, term := range f.Terms {
+		proven := origin.ChunkHashes{Xorb: term.X.Hash(), Start: uint32(term.Start)}
+		for _, chunk := range term.X.Chunks[term.Start:term.End] {
+			proven.Leaves = append(proven.Leaves, merkle.Leaf{Hash: merkle.Chunk(chunk), Size: uint64(len(chunk))})
+		}
+		first.Prove([]origin.ChunkHashes{proven})
 	}
 	first.Close()
 	server.reset()

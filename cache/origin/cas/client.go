@@ -157,7 +157,12 @@ func (c *Client) Hashed(_ context.Context, x codec.Hash, r codec.ChunkRange) (bo
 }
 
 // Prove implements Source.
-func (c *Client) Prove(chunks []origin.ChunkHashes) { c.hashes.Put(chunks) }
+func (c *Client) Prove(chunks []origin.ChunkHashes) {
+	c.hashes.Put(chunks)
+	for _, h := range chunks {
+		c.places.confirm(h.Xorb, h.Start, h.Leaves)
+	}
+}
 
 // Proven implements Source.
 func (c *Client) Proven(x codec.Hash, r codec.ChunkRange) []merkle.Leaf { return c.hashes.Leaves(x, r) }

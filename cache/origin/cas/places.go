@@ -12,11 +12,12 @@ import (
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// kindPlaces is the kind of values with the places of chunks of a xorb.
-const kindPlaces = "places of chunks of a xorb"
+// kindStarts is the kind of values with the starts of chunks in a xorb.
+const kindStarts = "starts of chunks of a xorb"
 
 // storePlaces is how long new places stay in memory only.
 const storePlaces = 2 * time.Second
@@ -38,9 +39,12 @@ type places struct {
 // xorbPlaces are the known places of one xorb.
 type xorbPlaces struct {
 	starts []uint32          // 1 + the first byte of a chunk; 0: unknown. The end of a chunk is the start of the next
-	sizes  []uint32          // unpacked; 0: unknown
+	sizes  []uint32          // unpacked, with isProven; 0: unknown
 	marks  map[uint32][]mark // by the first chunk of a term; in order
 }
+
+// isProven is a bit of a size that is proven.
+const isProven = 1 << 31
 
 // A mark is the place of a chunk in the unpacked bytes of a term.
 type mark struct{ chunk, off uint32 }
@@ -61,7 +65,7 @@ func (ps *places) ofLocked(x codec.Hash) *xorbPlaces {
 	xp, ok := ps.dirty[x]
 	if !ok {
 		xp = &xorbPlaces{marks: map[uint32][]mark{}}
-		if b, ok := ps.meta.Value(context.Background(), kindPlaces, x[:]); ok {
+		if b, ok := ps.meta.Value(context.Background(), kindStarts, x[:]); ok {
 			xp.decode(b)
 		}
 	}
@@ -92,7 +96,7 @@ func (ps *places) store() {
 	ps.dirty, ps.timer = map[codec.Hash]*xorbPlaces{}, nil
 	ps.mu.Unlock()
 	for x, b := range values {
-		ps.meta.PutValue(kindPlaces, x[:], b)
+		ps.meta.PutValue(kindStarts, x[:], b)
 	}
 }
 
@@ -114,7 +118,7 @@ func (ps *places) drop(x codec.Hash) {
 	ps.xorbs.Remove(x)
 	delete(ps.dirty, x)
 	ps.mu.Unlock()
-	ps.meta.DropValue(kindPlaces, x[:])
+	ps.meta.DropValue(kindStarts, x[:])
 }
 
 // learnRanges learns the ends of signed ranges.
@@ -142,11 +146,34 @@ func (ps *places) learnChunks(x codec.Hash, first uint32, start int64, headers [
 	for i, h := range headers {
 		chunk := first + uint32(i)
 		start += xorb.ChunkHeaderSize + int64(h.Packed)
-		a, b := xp.set(&xp.sizes, chunk, uint32(h.Unpacked)), xp.setStart(chunk+1, start)
+		a, b := xp.setSize(chunk, uint32(h.Unpacked)), xp.setStart(chunk+1, start)
 		changed = changed || a || b
 	}
 	if changed {
 		ps.changedLocked(x, xp)
+	}
+}
+
+// confirm replaces the sizes of consecutive chunks by proven ones. Marks of their terms may be wrong,
+// too. Their place follows from the sizes.
+func (ps *places) confirm(x codec.Hash, first uint32, leaves []merkle.Leaf) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	xp := ps.ofLocked(x)
+	for i, leaf := range leaves {
+		if chunk := first + uint32(i); chunk < codec.MaxXorbChunks {
+			delete(xp.marks, chunk)
+			xp.confirm(chunk, int64(leaf.Size))
+		}
+	}
+	ps.changedLocked(x, xp)
+}
+
+// confirm sets the proven size of a chunk; 0: it is not proven any more.
+func (xp *xorbPlaces) confirm(i uint32, size int64) {
+	xp.sizes = grow(xp.sizes, int(i)+1)
+	if xp.sizes[i] = uint32(size); size > 0 {
+		xp.sizes[i] |= isProven
 	}
 }
 
@@ -164,6 +191,11 @@ func (ps *places) learnTerm(t codec.Term, r codec.ChunkRange, off, size int64) {
 
 // setStart sets where a chunk begins, and reports whether that is new.
 func (xp *xorbPlaces) setStart(i uint32, at int64) bool { return xp.set(&xp.starts, i, uint32(at)+1) }
+
+// setSize sets the size of a chunk, unless it is proven, and reports whether that is new.
+func (xp *xorbPlaces) setSize(i, size uint32) bool {
+	return xp.provenSize(i) == 0 && xp.set(&xp.sizes, i, size)
+}
 
 // set sets an element of starts or sizes, and reports whether that is new. A contradiction shows
 // that earlier places were wrong: it drops all.
@@ -209,7 +241,7 @@ func (xp *xorbPlaces) learnSizes(marks []mark) {
 	for i := 1; i < len(marks); i++ {
 		from, to := marks[i-1], marks[i]
 		if n := to.off - from.off; to.chunk == from.chunk+1 && n <= codec.MaxChunkSize {
-			xp.set(&xp.sizes, from.chunk, n)
+			xp.setSize(from.chunk, n)
 		}
 	}
 }
@@ -241,7 +273,14 @@ func (xp *xorbPlaces) size(i uint32) int64 {
 	if int(i) >= len(xp.sizes) {
 		return 0
 	}
-	return int64(xp.sizes[i])
+	return int64(xp.sizes[i] &^ isProven)
+}
+
+func (xp *xorbPlaces) provenSize(i uint32) int64 {
+	if int(i) >= len(xp.sizes) || xp.sizes[i]&isProven == 0 {
+		return 0
+	}
+	return xp.size(i)
 }
 
 // span returns the bytes of chunks r of xorb x, if they are known.
@@ -278,18 +317,22 @@ func (ps *places) around(x codec.Hash, r codec.ChunkRange, in FetchRange) FetchR
 }
 
 // narrow returns the chunks of a term that have n bytes from off on, and the bytes to skip, if
-// the lengths are known. sizes returns lengths from another place, or 0. A term that ends too
-// early is codec.ErrCorrupt.
+// the lengths are known. sizes returns proven lengths, or 0. A term that ends too early is
+// codec.ErrCorrupt.
 func (ps *places) narrow(t codec.Term, off, n int64, sizes func(i uint32) int64) (r codec.ChunkRange, skip int64, ok bool, err error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	xp := ps.ofLocked(t.Xorb)
 	m := xp.before(t, off)
 	size := func(i uint32) int64 {
-		if s := xp.size(i); s > 0 {
+		if s := xp.provenSize(i); s > 0 {
 			return s
 		}
-		return sizes(i)
+		if s := sizes(i); s > 0 {
+			xp.confirm(i, s)
+			return s
+		}
+		return xp.size(i)
 	}
 	i, at, from := m.chunk, int64(m.off), m.chunk
 	for s := size(i); at+s <= off; s = size(i) {
@@ -426,56 +469,21 @@ func (xp *xorbPlaces) walk(t codec.Term, m mark, at, off int64) (mark, int64) {
 	return m, at
 }
 
-// encode encodes places for the disk cache.
-//
-//	offset  size  field
-//	     0     4  n, number of starts
-//	     4    4n  starts
-//	     …     4  n, number of sizes
-//	     …    4n  sizes
-//	     …     …  for each mark: 4 bytes, the first chunk of its term; 4, its chunk; 4, its offset
+// encode encodes the starts for the disk cache, 4 bytes each. Sizes and marks are not stored: a later
+// process would read other bytes by wrong ones. It has the sizes of proven chunks with their hashes.
 func (xp *xorbPlaces) encode() (b []byte) {
-	for _, list := range [][]uint32{xp.starts, xp.sizes} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(list)))
-		for _, v := range list {
-			b = binary.LittleEndian.AppendUint32(b, v)
-		}
-	}
-	for term, all := range xp.marks {
-		for _, m := range all {
-			b = binary.LittleEndian.AppendUint32(b, term)
-			b = binary.LittleEndian.AppendUint32(b, m.chunk)
-			b = binary.LittleEndian.AppendUint32(b, m.off)
-		}
+	for _, v := range xp.starts {
+		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	return b
 }
 
 // decode is the inverse of encode. It ignores a value that cannot be.
 func (xp *xorbPlaces) decode(b []byte) {
-	starts, b, ok := decodeList(b)
-	sizes, b, ok2 := decodeList(b)
-	if !ok || !ok2 || len(b)%12 != 0 {
+	if len(b)%4 != 0 || len(b) > 4*(codec.MaxXorbChunks+1) {
 		return
 	}
-	xp.starts, xp.sizes = starts, sizes
-	for ; len(b) > 0; b = b[12:] {
-		if m := (mark{binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])}); m.chunk <= codec.MaxXorbChunks {
-			xp.setMark(binary.LittleEndian.Uint32(b), m)
-		}
+	for ; len(b) > 0; b = b[4:] {
+		xp.starts = append(xp.starts, binary.LittleEndian.Uint32(b))
 	}
-}
-
-func decodeList(b []byte) (list []uint32, rest []byte, ok bool) {
-	if len(b) < 4 {
-		return nil, nil, false
-	}
-	n := int(binary.LittleEndian.Uint32(b))
-	if b = b[4:]; n > codec.MaxXorbChunks+1 || len(b) < 4*n {
-		return nil, nil, false
-	}
-	for ; n > 0; n-- {
-		list, b = append(list, binary.LittleEndian.Uint32(b)), b[4:]
-	}
-	return list, b, true
 }
