@@ -69,7 +69,16 @@ func (m *Mirror) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo
 		return fi, nil, nil
 	}
 	fi, err := m.opening.Do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) { return m.prove(ctx, id) })
+	if errors.Is(err, origin.ErrNotFound) && m.isKnown(ctx, id) {
+		err = fmt.Errorf("%w: the upstream lacks a part of it: %v", origin.ErrUnavailable, err) // clients do not repeat a 404
+	}
 	return fi, nil, err
+}
+
+// isKnown reports whether the upstream has a plan of a file.
+func (m *Mirror) isKnown(ctx context.Context, id codec.FileID) bool {
+	_, err := m.cache.FileInfo(ctx, id)
+	return err == nil
 }
 
 // maxProofs bounds the proofs of one file. Another one is needed if a plan was dropped, or a hash.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -13,11 +14,13 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/disk"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/reconstruct"
 )
@@ -286,5 +289,29 @@ func TestMirrorOfLies(t *testing.T) {
 	u.become(u.good)
 	if n := u.read(t, server.URL); n > 0 {
 		t.Errorf("%d files failed", n)
+	}
+}
+
+// A part that the upstream lacks makes a file unavailable. Only an unknown file is not found.
+func TestMirrorOfMissingParts(t *testing.T) {
+	u := newUpstream(t)
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("X-Xet-Signed-Range") {
+			http.NotFound(w, r)
+			return
+		}
+		u.good.ServeHTTP(w, r)
+	}))
+	_, m, closeAll := open(t, u.URL, t.TempDir(), "")
+	defer closeAll()
+	if _, _, err := m.OpenFile(t.Context(), u.files[0].ID()); !errors.Is(err, origin.ErrUnavailable) || errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("without transfers: %v", err)
+	}
+	if _, _, err := m.OpenFile(t.Context(), codec.FileID{File: codec.Hash{1}}); !errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("an unknown file: %v", err)
+	}
+	u.become(u.good)
+	if _, _, err := m.OpenFile(t.Context(), u.files[0].ID()); err != nil {
+		t.Errorf("with transfers: %v", err)
 	}
 }
