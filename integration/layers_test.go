@@ -119,7 +119,7 @@ var mayImport = map[string][]string{
 	in + "picture": {"codec", in + "delta", in + "inspect", in + "ui"},
 	in + "auth":    {},
 	in + "serve": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/listing", "codec/shard", "codec/xorb",
-		"cache", "cache/flight", "cache/histogram", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/recent", "cache/origin/upload",
+		"cache", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/recent", "cache/origin/upload",
 		"reconstruct", "fs/catalog", "fs/catalog/writer", in + "ui", in + "auth", in + "commits", in + "loopback"},
 	in + "commits": {"codec", "codec/names", "codec/page", "cache/origin", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/origin/upload",
 		"fs/catalog", "fs/catalog/writer"},

@@ -235,8 +235,9 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 	for _, w := range s.Warnings {
 		remote.Log.Warn(w)
 	}
-	site := o.site(s, signer)
-	return site, s, func() { site.Close(); s.Close() }, nil
+	report, stop := serve.NewReport(remote.Log)
+	site := o.site(s, signer, report)
+	return site, s, func() { site.Close(); s.Close(); stop() }, nil
 }
 
 // cacheFolder returns the folder of the disk cache. A mirror does not share that of another process: it
@@ -279,13 +280,14 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 		return nil, nil, nil, err
 	}
 	name, _ := hub.ParseOwner(source)
+	report, stop := serve.NewReport(remote.Log)
 	owner := serve.NewOwner(serve.OwnerOptions{Name: name, Signer: signer, Log: remote.Log,
 		Open: func(ctx context.Context, id hub.RepoID) (*serve.Site, func(), error) {
 			s, err := stack.OpenSource(ctx, id.Source(), options)
 			if err != nil {
 				return nil, nil, err
 			}
-			return o.site(s, signer), s.Close, nil
+			return o.site(s, signer, report), s.Close, nil
 		},
 	})
 	closeAll := func() {
@@ -293,15 +295,16 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 		if options.Shared != nil {
 			options.Shared.Close()
 		}
+		stop()
 	}
 	return &serve.Site{Owner: owner, Plain: http.NotFoundHandler()}, nil, closeAll, nil
 }
 
 // site returns the site of an open SOURCE.
-func (o *serveOptions) site(s *stack.Source, signer *cas.Signer) *serve.Site {
+func (o *serveOptions) site(s *stack.Source, signer *cas.Signer, report func(*http.Request, error)) *serve.Site {
 	repos := serve.NewRepos(s.Stored, s.Cache.Local())
 	mirror := mirrorOf(s)
-	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store())}
+	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store()), Report: report}
 	if !s.HasObjects() {
 		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
 			_, sum, _ := s.Origin().ContentHash(id) // a listing shows files without a sum, too
@@ -311,7 +314,7 @@ func (o *serveOptions) site(s *stack.Source, signer *cas.Signer) *serve.Site {
 	}
 	site.Repos = repos
 	if open := xetContent(s, mirror); open != nil {
-		site.Xet = serve.NewXet(open, repos, signer, o.tokenFile != "")
+		site.Xet = serve.NewXet(open, repos, signer, o.tokenFile != "", report)
 	}
 	return site
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
@@ -179,6 +180,27 @@ func TestServeOwnerUsage(t *testing.T) {
 		var stderr strings.Builder
 		if status := run(t.Context(), []string{"serve", tt.flag, "hf://org"}, nil, io.Discard, &stderr); status != exitUsage || !strings.Contains(stderr.String(), tt.want) {
 			t.Errorf("%s: status %d, %s", tt.flag, status, &stderr)
+		}
+	}
+}
+
+// A mirror does not start beside a process that writes to its disk cache.
+func TestMirrorOwnsCache(t *testing.T) {
+	s := hubtest.New(t)
+	s.Commit("model/org/model", "main", hubtest.File{Path: "f", Content: []byte("x")})
+	t.Setenv("HF_ENDPOINT", s.URL)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	folder := t.TempDir()
+	d, err := disk.Open(folder, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, source := range []string{"hf://org", "hf://org/model"} {
+		var stderr strings.Builder
+		status := run(t.Context(), []string{"serve", "--listen=127.0.0.1:0", "--cache-dir=" + folder, source}, nil, io.Discard, &stderr)
+		if status == 0 || !strings.Contains(stderr.String(), "writes to it; end it, or name another folder with --cache-dir") {
+			t.Errorf("%s: status %d, %s", source, status, &stderr)
 		}
 	}
 }

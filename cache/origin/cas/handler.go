@@ -31,6 +31,10 @@ type HandlerOptions struct {
 	Uploads        Uploads
 	AuthorizeWrite func(ctx context.Context, token string) (upload.SessionID, error)
 
+	// Report is called with an error that ends an answer early, or has a status of 500 or more. nil: no
+	// call.
+	Report func(r *http.Request, err error)
+
 	// ExactRanges refuses a part of a signed range, as some services do.
 	ExactRanges bool
 }
@@ -83,6 +87,9 @@ func requestBase(r *http.Request) string {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &answer{ResponseWriter: w}
 	err := h.serve(out, r)
+	if status, _ := statusOf(err); err != nil && h.Report != nil && (out.began || status >= http.StatusInternalServerError) {
+		h.Report(r, err)
+	}
 	switch {
 	case err == nil:
 	case out.began:

@@ -25,6 +25,10 @@ type HandlerOptions struct {
 	Writes Writes // nil: requests that change repositories get 403
 
 	Private bool // by the answer of a repository
+
+	// Report is called with an error that ends an answer early, or has a status of 500 or more. nil: no
+	// call.
+	Report func(r *http.Request, err error)
 }
 
 // Writes answers requests that change repositories.
@@ -53,8 +57,18 @@ func NewHandler(o HandlerOptions) http.Handler { return &handler{o} }
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.serve(w, r)
-	if err != nil {
-		serveError(w, r, err)
+	if err == nil {
+		return
+	}
+	if problemOf(err).status >= http.StatusInternalServerError {
+		h.report(r, err)
+	}
+	serveError(w, r, err)
+}
+
+func (h *handler) report(r *http.Request, err error) {
+	if h.o.Report != nil {
+		h.o.Report(r, err)
 	}
 }
 

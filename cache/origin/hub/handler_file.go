@@ -92,6 +92,7 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 	http.ServeContent(late, r, "", time.Time{}, content)
 	if reader != nil && reader.err != nil {
 		if late.sent {
+			h.report(r, reader.err)
 			panic(http.ErrAbortHandler)
 		}
 		return reader.err

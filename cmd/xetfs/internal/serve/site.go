@@ -30,6 +30,8 @@ type Site struct {
 	Plain   http.Handler
 	Owner   *Owner // instead of all above but Plain; nil: none
 	Access  Access
+
+	Report func(r *http.Request, err error) // of hub.HandlerOptions
 }
 
 // Handler returns the handler of the site, which counts requests. Wrap adds faults to all
@@ -90,7 +92,7 @@ func (s *Site) Close() {
 
 // hubOptions returns the options of the Hub API.
 func (s *Site) hubOptions(a Access) hub.HandlerOptions {
-	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: a.User, Private: a.file != nil}
+	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: a.User, Private: a.file != nil, Report: s.Report}
 	if s.Xet != nil {
 		o.Tokens = s.Xet
 	}

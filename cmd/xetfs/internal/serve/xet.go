@@ -31,6 +31,7 @@ type Xet struct {
 	repos   *Repos
 	private bool
 	content cas.Content
+	report  func(r *http.Request, err error)
 	handler http.Handler
 }
 
@@ -38,10 +39,11 @@ var _ hub.Tokens = (*Xet)(nil)
 
 // NewXet returns the CAS API of the content that open returns. Private means that clients need a
 // token for each request but those to presigned URLs. Otherwise any token or none reads all files.
-func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signer, private bool) *Xet {
-	x := &Xet{signer: signer, repos: r, private: private}
+// Report is that of cas.HandlerOptions.
+func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signer, private bool, report func(*http.Request, error)) *Xet {
+	x := &Xet{signer: signer, repos: r, private: private, report: report}
 	x.content = open(cas.StoreOptions{Find: x.find})
-	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{Authorize: x.authorize, Signer: signer})
+	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{Authorize: x.authorize, Signer: signer, Report: report})
 	return x
 }
 
@@ -49,7 +51,7 @@ func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signe
 // request.
 func (x *Xet) Accept(u cas.Uploads, w *Writer) {
 	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{
-		Authorize: x.authorize, Signer: x.signer, Uploads: u, AuthorizeWrite: w.AuthorizeUpload,
+		Authorize: x.authorize, Signer: x.signer, Uploads: u, AuthorizeWrite: w.AuthorizeUpload, Report: x.report,
 	})
 }
 
