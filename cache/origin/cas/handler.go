@@ -87,16 +87,16 @@ func requestBase(r *http.Request) string {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &answer{ResponseWriter: w}
 	err := h.serve(out, r)
-	if status, _ := statusOf(err); err != nil && h.Report != nil && (out.began || status >= http.StatusInternalServerError) {
+	if err == nil {
+		return
+	}
+	if status, _ := statusOf(err); h.Report != nil && (out.began || status >= http.StatusInternalServerError) {
 		h.Report(r, err)
 	}
-	switch {
-	case err == nil:
-	case out.began:
+	if out.began {
 		panic(http.ErrAbortHandler) // the client must see that the answer is not complete
-	default:
-		Fail(w, err)
 	}
+	Fail(w, err)
 }
 
 // An answer remembers whether it has begun. Before that, an error can still have its own status.

@@ -612,13 +612,20 @@ func TestScopes(t *testing.T) {
 	wantStatus(t, s.do("HEAD", "/v1/xorbs/default/"+b.Xorbs[0].Hash().String(), "Authorization", token), 404)
 }
 
-// TestDamage flips every byte of a xorb, one at a time. No answer has a wrong byte.
+// TestDamage flips every byte of a xorb, one at a time. No answer has a wrong byte, and each failure is
+// reported.
 func TestDamage(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 1200), 400)
 	x := b.Xorbs[0]
 	s := b.LocalStore()
-	h := site{t, cas.NewHandler(contentOf(s, cas.StoreOptions{}), cas.HandlerOptions{})}
+	reports := 0
+	report := func(_ *http.Request, err error) {
+		if reports++; err == nil {
+			t.Error("a report without an error")
+		}
+	}
+	h := site{t, cas.NewHandler(contentOf(s, cas.StoreOptions{}), cas.HandlerOptions{Report: report})}
 	p := h.plan("/v2/reconstructions/" + f.Info.File.String())
 	fetch := p.Xorbs[x.Hash().String()][0]
 	header := rangeText(fetch.Ranges[0].Bytes.Start, fetch.Ranges[0].Bytes.End)
@@ -632,6 +639,9 @@ func TestDamage(t *testing.T) {
 		status, got := h.aborted(fetch.URL, header)
 		if !bytes.HasPrefix(want, got) && status == 206 || status == 206 && len(got) == len(want) {
 			t.Errorf("byte %d damaged: status %d, %d bytes", i, status, len(got))
+		}
+		if reports != i+1 {
+			t.Fatalf("byte %d damaged: %d reports", i, reports)
 		}
 	}
 }

@@ -38,7 +38,10 @@ func (h *handler) serveInfo(w http.ResponseWriter, r *http.Request, rt route, c 
 	}
 	out := &abortWriter{w: w}
 	out.write(b[:len(b)-1], []byte(`,"siblings":[`))
-	writeSiblings(out, r, c, isTrue(query.Get("blobs")))
+	if err := writeSiblings(out, r, c, isTrue(query.Get("blobs"))); err != nil {
+		h.report(r, err)
+		out.abort()
+	}
 	out.write([]byte("]}"))
 	return nil
 }
@@ -59,19 +62,19 @@ func (h *handler) info(id RepoID, c Commit) repoInfo {
 	return info
 }
 
-// writeSiblings writes the files of a commit as JSON. An error aborts the connection.
-func writeSiblings(out *abortWriter, r *http.Request, c Commit, blobs bool) {
+// writeSiblings writes the files of a commit as JSON.
+func writeSiblings(out *abortWriter, r *http.Request, c Commit, blobs bool) error {
 	first := true
 	for f, err := range below(r.Context(), c, "", "") {
 		if err != nil {
-			out.abort()
+			return err
 		}
 		if f.IsDir || !utf8.ValidString(f.Path) {
 			continue
 		}
 		b, err := json.Marshal(f.sibling(c, blobs))
 		if err != nil {
-			out.abort()
+			return fmt.Errorf("encode the answer: %v", err)
 		}
 		if !first {
 			out.write([]byte{','})
@@ -79,6 +82,7 @@ func writeSiblings(out *abortWriter, r *http.Request, c Commit, blobs bool) {
 		first = false
 		out.write(b)
 	}
+	return nil
 }
 
 // An abortWriter writes an answer whose status was sent. An error ends the connection, so that

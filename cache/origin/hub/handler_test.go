@@ -287,7 +287,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 }
 
 // An error of the store has a status before the first byte. Behind it the connection is aborted,
-// so that no short answer looks complete.
+// so that no short answer looks complete. Each error is reported once.
 func TestErrors(t *testing.T) {
 	tests := []struct {
 		name, target string
@@ -308,6 +308,11 @@ func TestErrors(t *testing.T) {
 			f.commit.err = tt.listErr
 			server := httptest.NewServer(f)
 			defer server.Close()
+			defer func() {
+				if n := f.reports.Load(); n != 1 {
+					t.Errorf("%d reports", n)
+				}
+			}()
 			answer, err := http.Get(server.URL + tt.target)
 			if err != nil {
 				if tt.status != 0 {

@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,6 +157,7 @@ type fixture struct {
 	commit  *fakeCommit
 	content *fakeContent
 	large   []byte
+	reports atomic.Int64 // calls of Report
 }
 
 // newFixture returns a handler with a model, a dataset of one segment and a space.
@@ -175,7 +177,9 @@ func newFixture(t *testing.T) *fixture {
 	content := &fakeContent{data: map[codec.Hash][]byte{
 		c.files["large.bin"].ID.File: large, c.files["no sum/large.bin"].ID.File: large[:1000],
 	}}
-	h := NewHandler(HandlerOptions{
+	f := &fixture{commit: c, content: content, large: large}
+	f.Handler = NewHandler(HandlerOptions{
+		Report:  func(*http.Request, error) { f.reports.Add(1) },
 		Repos:   fakeRepos{{Model, "owner/name"}: c, {Model, "gpt2"}: c, {Dataset, "squad"}: c, {Space, "owner/app"}: c},
 		Content: content, Tokens: fakeTokens{},
 		User: func(r *http.Request) User {
@@ -187,7 +191,7 @@ func newFixture(t *testing.T) *fixture {
 			t.Errorf("%d files remain open", content.open)
 		}
 	})
-	return &fixture{h, c, content, large}
+	return f
 }
 
 // do sends a request. Header is lines of "name: value".
