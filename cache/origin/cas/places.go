@@ -39,12 +39,12 @@ type places struct {
 // xorbPlaces are the known places of one xorb.
 type xorbPlaces struct {
 	starts []uint32          // 1 + the first byte of a chunk; 0: unknown. The end of a chunk is the start of the next
-	sizes  []uint32          // unpacked, with isProven; 0: unknown
+	sizes  []uint32          // unpacked, with provenBit; 0: unknown
 	marks  map[uint32][]mark // by the first chunk of a term; in order
 }
 
-// isProven is a bit of a size that is proven.
-const isProven = 1 << 31
+// provenBit is set in a size that is proven.
+const provenBit = 1 << 31
 
 // A mark is the place of a chunk in the unpacked bytes of a term.
 type mark struct{ chunk, off uint32 }
@@ -57,7 +57,8 @@ func (ps *places) init(meta *metacache.Cache, maxBytes int64) {
 	ps.xorbs = lru.New[codec.Hash, *xorbPlaces](maxBytes, nil)
 }
 
-// ofLocked returns the places of a xorb. The caller may change them, and then calls changedLocked.
+// ofLocked returns the places of a xorb. The caller may change them, and then calls changedLocked, or
+// resizedLocked if no start has changed.
 func (ps *places) ofLocked(x codec.Hash) *xorbPlaces {
 	if xp, ok := ps.xorbs.Get(x); ok {
 		return xp
@@ -72,10 +73,15 @@ func (ps *places) ofLocked(x codec.Hash) *xorbPlaces {
 	return ps.xorbs.Add(x, xp, xp.bytes())
 }
 
-// changedLocked stores the places of a xorb soon.
-func (ps *places) changedLocked(x codec.Hash, xp *xorbPlaces) {
+// resizedLocked counts the memory of new places of a xorb.
+func (ps *places) resizedLocked(x codec.Hash, xp *xorbPlaces) {
 	ps.xorbs.Remove(x)
 	ps.xorbs.Add(x, xp, xp.bytes())
+}
+
+// changedLocked is resizedLocked that also stores the starts of the xorb soon.
+func (ps *places) changedLocked(x codec.Hash, xp *xorbPlaces) {
+	ps.resizedLocked(x, xp)
 	ps.dirty[x] = xp
 	if ps.timer == nil {
 		ps.timer = time.AfterFunc(storePlaces, ps.store)
@@ -166,14 +172,14 @@ func (ps *places) confirm(x codec.Hash, first uint32, leaves []merkle.Leaf) {
 			xp.confirm(chunk, int64(leaf.Size))
 		}
 	}
-	ps.changedLocked(x, xp)
+	ps.resizedLocked(x, xp)
 }
 
 // confirm sets the proven size of a chunk; 0: it is not proven any more.
 func (xp *xorbPlaces) confirm(i uint32, size int64) {
 	xp.sizes = grow(xp.sizes, int(i)+1)
 	if xp.sizes[i] = uint32(size); size > 0 {
-		xp.sizes[i] |= isProven
+		xp.sizes[i] |= provenBit
 	}
 }
 
@@ -185,7 +191,7 @@ func (ps *places) learnTerm(t codec.Term, r codec.ChunkRange, off, size int64) {
 	a := xp.setMark(t.Chunks.Start, mark{r.Start, uint32(off)})
 	b := xp.setMark(t.Chunks.Start, mark{r.End, uint32(off + size)})
 	if a || b {
-		ps.changedLocked(t.Xorb, xp)
+		ps.resizedLocked(t.Xorb, xp)
 	}
 }
 
@@ -273,11 +279,11 @@ func (xp *xorbPlaces) size(i uint32) int64 {
 	if int(i) >= len(xp.sizes) {
 		return 0
 	}
-	return int64(xp.sizes[i] &^ isProven)
+	return int64(xp.sizes[i] &^ provenBit)
 }
 
 func (xp *xorbPlaces) provenSize(i uint32) int64 {
-	if int(i) >= len(xp.sizes) || xp.sizes[i]&isProven == 0 {
+	if int(i) >= len(xp.sizes) || xp.sizes[i]&provenBit == 0 {
 		return 0
 	}
 	return xp.size(i)
@@ -354,7 +360,7 @@ func (ps *places) narrow(t codec.Term, off, n int64, sizes func(i uint32) int64)
 		}
 	}
 	if r.End = i; r.Start-from > markEach && xp.setMark(t.Chunks.Start, mark{r.Start, uint32(off - skip)}) {
-		ps.changedLocked(t.Xorb, xp)
+		ps.resizedLocked(t.Xorb, xp)
 	}
 	return r, skip, true, nil
 }
