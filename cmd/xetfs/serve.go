@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -244,7 +243,7 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 // has to store what it fetches, or it fetches the same for each client.
 func (o *serveOptions) cacheFolder(source string) (*stack.CacheFolder, error) {
 	folder, err := o.cache.forSource(source, "")
-	if folder == nil || folder.Err != nil || err != nil || !strings.HasPrefix(source, hub.Scheme) {
+	if folder == nil || folder.Err != nil || err != nil || !stack.IsHub(source) {
 		return folder.TakingOver(), err
 	}
 	folder.IfBusy = "end it, or name another folder with --cache-dir"

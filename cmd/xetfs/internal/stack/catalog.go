@@ -23,7 +23,7 @@ type CatalogReader struct {
 
 // OpenCatalog opens the catalog of a SOURCE for reading.
 func OpenCatalog(ctx context.Context, folder string, remote Remote) (*CatalogReader, error) {
-	if isHub(folder) {
+	if IsHub(folder) {
 		return openHubCatalog(ctx, folder, remote)
 	}
 	store, err := openToRead(folder, remote)

@@ -21,8 +21,8 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
-// isHub reports whether SOURCE is a repository of the Hugging Face Hub.
-func isHub(source string) bool { return strings.HasPrefix(source, hub.Scheme) }
+// IsHub reports whether SOURCE is a repository of the Hugging Face Hub.
+func IsHub(source string) bool { return strings.HasPrefix(source, hub.Scheme) }
 
 // hubName is the folder for the catalogs of repositories in the folder of all caches.
 const hubName = "hub"

@@ -25,7 +25,7 @@ import (
 // IsAddress reports whether SOURCE is the address of a remote store, not the path of a folder.
 func IsAddress(source string) bool {
 	scheme, _, ok := strings.Cut(source, "://")
-	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || isBucket(source) || isHub(source)
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) || isBucket(source) || IsHub(source)
 }
 
 // isBucket reports whether SOURCE is the address of a bucket.
@@ -72,20 +72,20 @@ var ErrNoObjects = errors.New("a repository of the Hub has no shards and xorbs; 
 
 // CheckObjects returns ErrNoObjects for the address of such a SOURCE.
 func CheckObjects(source string) error {
-	if isHub(source) {
+	if IsHub(source) {
 		return ErrNoObjects
 	}
 	return nil
 }
 
 // NamesSymbol reports whether SOURCE names its only symbol, so that no argument does.
-func NamesSymbol(source string) bool { return isHub(source) }
+func NamesSymbol(source string) bool { return IsHub(source) }
 
 // ServerOf returns the address of the server of a remote SOURCE, maybe with a path. It is empty if
 // the environment does not name it.
 func ServerOf(source string, getenv func(name string) string) string {
 	switch {
-	case isHub(source):
+	case IsHub(source):
 		return cmp.Or(getenv("HF_ENDPOINT"), hub.DefaultEndpoint)
 	case isBucket(source):
 		return cmp.Or(getenv("AWS_ENDPOINT_URL_S3"), getenv("AWS_ENDPOINT_URL"))
@@ -134,7 +134,7 @@ func checkAddress(address string) error {
 	switch {
 	case isBucket(address):
 		check = s3.Check
-	case isHub(address):
+	case IsHub(address):
 		check = checkHub
 	}
 	if err := check(address); err != nil {

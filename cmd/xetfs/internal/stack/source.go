@@ -114,7 +114,7 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 // openStore opens SOURCE as a catalog or as a bare folder, and sets o.Bare.
 func (s *Source) openStore(ctx context.Context, o *Options) (err error) {
 	o.Remote.Log = o.Log
-	if isHub(s.Folder) {
+	if IsHub(s.Folder) {
 		if o.Signatures != nil {
 			return ArgumentError{errors.New("--allowed-signers: commits of the Hub have no signatures")}
 		}
