@@ -49,7 +49,7 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 	if ok && (c.noVerify || !isHashed(adopted)) {
 		ok = c.packed.Check(f.xorb, run) // no reader does
 	}
-	if !ok {
+	if !ok || !c.isKnown(f.xorb, adopted) && !allowsUnknown(ctx) {
 		f.buf.free()
 		f.buf = nil
 		return nil, false
@@ -57,6 +57,70 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 	f.fromDisk = true
 	c.stats.diskHits.Add(int64(f.chunks.Len()))
 	return adopted, true
+}
+
+// onDisk returns those of chunks r that readers get from disk. It reads the index alone.
+func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) codec.ChunkSet {
+	stored := c.stored(x, r)
+	if c.seen == nil || stored.IsEmpty() || allowsUnknown(ctx) {
+		return stored
+	}
+	for i, leaf := range c.Leaves(x, r) {
+		if leaf.Hash == (codec.Hash{}) {
+			stored.Remove(codec.ChunkRange{Start: r.Start + uint32(i), End: r.Start + uint32(i) + 1})
+		}
+	}
+	return stored
+}
+
+// stored returns those of chunks r that are on disk.
+func (c *Cache) stored(x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
+	if c.packed == nil {
+		return stored
+	}
+	stored.Add(r)
+	for _, gap := range c.packed.Missing(x, r) {
+		stored.Remove(gap)
+	}
+	return stored
+}
+
+// dropUnknown drops those of chunks r from disk that are neither proven nor seen. The origin has
+// returned them again, and they are stored anew.
+func (c *Cache) dropUnknown(x codec.Hash, r codec.ChunkRange) {
+	unknown := c.stored(x, r)
+	if c.seen == nil || unknown.IsEmpty() {
+		return
+	}
+	known := c.onDisk(context.Background(), x, r)
+	for k := range known.Ranges(0, codec.MaxXorbChunks) {
+		unknown.Remove(k)
+	}
+	for u := range unknown.Ranges(0, codec.MaxXorbChunks) {
+		c.packed.Forget(x, u)
+	}
+}
+
+// isKnown reports whether all chunks of a run from disk are proven or seen. An earlier process may
+// have stored other chunks, from a server that lied. A chunk of another size is dropped from disk.
+func (c *Cache) isKnown(x codec.Hash, run *xorb.Run) bool {
+	if c.seen == nil {
+		return true
+	}
+	for i := run.Chunks.Start; i < run.Chunks.End; i++ {
+		if run.Hash(i) != (codec.Hash{}) {
+			continue
+		}
+		leaf := c.seen.Get(x, i)
+		if leaf.Hash == (codec.Hash{}) {
+			return false
+		}
+		if leaf.Size != uint64(run.Size(i)) {
+			c.packed.Drop(x, codec.ChunkRange{Start: i, End: i + 1})
+			return false
+		}
+	}
+	return true
 }
 
 // isHashed reports whether all chunks of a run have hashes.

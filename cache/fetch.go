@@ -85,6 +85,7 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 		return nil, &replicaError{f.replica, err}
 	}
 	f.annotated = run
+	c.dropUnknown(f.xorb, f.chunks)
 	return run, nil
 }
 

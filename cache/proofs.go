@@ -17,14 +17,26 @@ import (
 //
 // There is no flag for copies of chunks, in memory or on disk. Each copy is hashed before a reader
 // gets it. It is valid if it has the proven hash, or the one in Cache.seen. A chunk that is dropped
-// there is therefore dropped everywhere. A chunk goes to the disk after it was hashed. From disk it
-// is unknown after a remount, unless it is proven.
+// there is therefore dropped everywhere. A chunk goes to the disk after it was hashed. On disk it
+// is unknown after a remount, unless it is proven: a server may have lied. Read then requests it
+// again, and the new copy replaces it on disk. Run returns such chunks, and so does Read with
+// AllowUnknown. Their callers compare the hash of the whole file.
 
 // seenShare is the part of the memory that Cache.seen gets, at least minSeen bytes.
 const (
 	seenShare = 8
 	minSeen   = 1 << 20
 )
+
+type allowUnknown struct{}
+
+// AllowUnknown makes reads return unknown chunks from disk. The caller must compare the hash of the
+// whole file before it uses a byte.
+func AllowUnknown(ctx context.Context) context.Context {
+	return context.WithValue(ctx, allowUnknown{}, true)
+}
+
+func allowsUnknown(ctx context.Context) bool { return ctx.Value(allowUnknown{}) != nil }
 
 // Proves reports whether the origin proves its files and chunks. See origin.Source.
 func (c *Cache) Proves() bool { return c.seen == nil }

@@ -273,12 +273,10 @@ func (rd *readOp) missing(needed codec.ChunkSet) codec.ChunkSet {
 	if rd.c.packed == nil || rd.skipDisk || len(rd.slots) == 1 {
 		return needed
 	}
-	at := rd.r
-	for _, gap := range rd.c.packed.Missing(rd.xorb, rd.r) {
-		needed.Remove(codec.ChunkRange{Start: at.Start, End: gap.Start})
-		at.Start = gap.End
+	onDisk := rd.c.onDisk(rd.ctx, rd.xorb, rd.r)
+	for r := range onDisk.Ranges(0, codec.MaxXorbChunks) {
+		needed.Remove(r)
 	}
-	needed.Remove(at)
 	return needed
 }
 

@@ -146,15 +146,11 @@ func afterAll(parts []part, ended func()) func() {
 
 // missing returns the chunks of r that are neither in memory nor on disk.
 func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSet) {
-	absent := []codec.ChunkRange{r}
-	if c.packed != nil {
-		absent = c.packed.Missing(x, r)
-	}
-	for _, gap := range absent {
-		for i := gap.Start; i < gap.End; i++ {
-			if !c.inMemory(chunkKey{x, i}) {
-				missing.Add(codec.ChunkRange{Start: i, End: i + 1})
-			}
+	onDisk := c.onDisk(context.Background(), x, r)
+	for i := r.Start; i < r.End; i++ {
+		one := codec.ChunkRange{Start: i, End: i + 1}
+		if onDisk.Count(one) == 0 && !c.inMemory(chunkKey{x, i}) {
+			missing.Add(one)
 		}
 	}
 	return missing

@@ -12,7 +12,7 @@ import (
 // maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
 // commit message.
 var maxLines = map[string]int{
-	"cache":                    3860,
+	"cache":                    3910,
 	"cache/disk":               4700,
 	"cache/origin/cas":         5740,
 	"cache/origin/fetch":       2940,
@@ -23,7 +23,7 @@ var maxLines = map[string]int{
 	"fs":                       5200,
 	"fs/catalog/sweep":         2850,
 	"fs/catalog/writer":        3410,
-	"reconstruct":              3430,
+	"reconstruct":              3470,
 }
 
 // otherLines bounds packages without a row in maxLines.

@@ -128,6 +128,7 @@ func (f *File) failed(err error) {
 	}
 	f.r.open.drop(f)
 	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
+		f.rememberPlan()
 		f.r.c.Forget(f.id)
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -18,8 +20,9 @@ import (
 // The files of a source without proofs (origin.Source.Proves) are checked in one of two ways.
 //
 // Gated files are proven before a reader gets their first byte: small files, all files with
-// Options.Strict, and files that were found corrupt before. A gated file that is wrong is fetched
-// once more, with another plan, before its readers get an error.
+// Options.Strict, and files that were found corrupt before. So are proven files whose next plan has
+// other terms. A gated file that is wrong is fetched once more, with another plan, before its readers
+// get an error.
 //
 // Readers of other files get seen chunks at once. The read that completes the file waits until
 // the hash of the file is computed from its chunks. If the file is wrong, that read and all later
@@ -51,6 +54,29 @@ func (f *File) current() *File {
 
 // isProven reports whether the chunks of a file are known to make the file.
 func (f *File) isProven() bool { return f.tracker == nil || f.current().tracker.isProven() }
+
+// rememberPlan stores the sum of the terms of a proven file, before its plan is dropped.
+func (f *File) rememberPlan() {
+	if f.tracker != nil && f.isProven() {
+		f.r.provenPlans.Add(f.id, f.planSum, 1)
+	}
+}
+
+// hasOtherPlan reports whether the file was proven with other terms.
+func (f *File) hasOtherPlan() bool {
+	sum, ok := f.r.provenPlans.Get(f.id)
+	return ok && sum != f.planSum
+}
+
+// sumOf returns a sum of terms that a server cannot predict.
+func sumOf(terms []codec.Term) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, t := range terms {
+		maphash.WriteComparable(&h, t)
+	}
+	return h.Sum64()
+}
 
 // readUnproven is read for a file of a source without proofs.
 func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
@@ -316,7 +342,7 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 		return f.readAll(ctx, v, w)
 	}
 	content := make([]byte, f.size)
-	if err := f.fetch(ctx, content, 0); err != nil {
+	if err := f.fetch(cache.AllowUnknown(ctx), content, 0); err != nil {
 		return err
 	}
 	if err := f.checkContent(ctx, content, w); err != nil {

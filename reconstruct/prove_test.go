@@ -72,6 +72,17 @@ func (m *planMount) close(t testing.TB) {
 	}
 }
 
+// forgetChunks gives the Reader a cache without chunks.
+func (m *planMount) forgetChunks(t testing.TB) {
+	t.Helper()
+	m.c.Close()
+	var err error
+	if m.c, err = cache.New(m.plan, cache.Options{Disk: m.disk, MemoryBytes: 64 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	m.Reader.c = m.c
+}
+
 // handle opens a file until the end of the test.
 func (m *planMount) handle(t testing.TB, id codec.FileID) *Handle {
 	t.Helper()
@@ -336,6 +347,88 @@ func TestUnprovenWrongPlan(t *testing.T) {
 	}
 }
 
+// A wrong answer makes a mount drop the plan of a proven file. If the next plan is wrong, no reader
+// gets a wrong byte.
+func TestUnprovenNextPlanOfProvenFile(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	x := b.Xorb(pattern(largeChunks, 64<<10)...)
+	f := b.File(x.Term(5, 80))
+	m := mountPlan(t, b.Store(), "", Options{})
+	m.sound(t, f)
+	m.forgetChunks(t)
+	m.plan.SetDamage(origintest.Damage{Bytes: func(_ codec.Hash, _ codec.ChunkRange, packed []byte) { packed[100] ^= 1 }})
+	if _, err := m.tryScan(t, f); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("damaged chunks: %v", err)
+	}
+	m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+		fi.Terms = slices.Clone(fi.Terms)
+		fi.Terms[0].Chunks = codec.ChunkRange{End: 75}
+		return fi
+	}})
+	if got, err := m.tryScan(t, f); len(got) > 0 || !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a wrong plan: %d bytes, %v", len(got), err)
+	}
+	m.plan.SetDamage(origintest.Damage{})
+	m.sound(t, f)
+}
+
+// The plan of an open file is requested again if its terms left the memory. Other terms of the same size
+// are an error of the file.
+func TestUnprovenPlanChangesWhileOpen(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true})
+	x := b.Xorb(pattern(largeChunks, 64<<10)...)
+	f := b.File(x.Term(0, largeChunks))
+	m := mountPlan(t, b.Store(), "", Options{})
+	h := m.handle(t, f.ID())
+	p := make([]byte, 1<<16)
+	if _, err := h.ReadAt(t.Context(), p, 0); err != nil {
+		t.Fatal(err)
+	}
+	m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+		all := fi.Terms[0]
+		first, second := all, all
+		first.Chunks.End, first.Size = 40, all.Size/2
+		second.Chunks.Start, second.Size = 40, all.Size/2
+		fi.Terms = []codec.Term{first, second}
+		return fi
+	}})
+	h.f.only.Store(nil)
+	if _, err := h.ReadAt(t.Context(), p, 60<<16); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "has changed since") {
+		t.Errorf("a read by the next plan: %v", err)
+	}
+	m.sound(t, f)
+}
+
+// Chunks of a server that lied stay on disk if no reader got the whole file. Later mounts request
+// them again.
+func TestUnprovenChunksOfEarlierMount(t *testing.T) {
+	s, f := large(t, largeChunks)
+	dir, p := t.TempDir(), make([]byte, 8<<16)
+	read := func(m *planMount) []byte {
+		if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), p, 10<<16); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	m := mountPlan(t, s, dir, Options{})
+	m.plan.SetDamage(origintest.Damage{Chunk: func(_ codec.Hash, i uint32, content []byte) []byte { return otherByte(content) }})
+	if bytes.Equal(read(m), f.Bytes()[10<<16:][:len(p)]) {
+		t.Error("the chunks are not damaged")
+	}
+	m.close(t)
+	for range 2 {
+		m = mountPlan(t, s, dir, Options{})
+		for range 2 {
+			if !bytes.Equal(read(m), f.Bytes()[10<<16:][:len(p)]) {
+				t.Error("a later mount returned chunks of the server that lied")
+			}
+		}
+		m.close(t)
+	}
+	m = mountPlan(t, s, dir, Options{})
+	m.sound(t, f)
+}
+
 // tryScan opens and reads a file.
 func (m *planMount) tryScan(t testing.TB, f *origintest.File) ([]byte, error) {
 	file, err := m.Open(t.Context(), f.ID())
@@ -484,37 +577,47 @@ func checkProofs(t *testing.T, files int, most int64, o Options) {
 	})
 }
 
-// A mount that ended between seen and proven leaves nothing proven. The next one proves the chunks
-// on disk, and refuses those that were wrong.
+// A mount that ended between seen and proven leaves nothing proven. With Options.Strict, the next one
+// proves the chunks on disk. Otherwise it requests them again, because some may be wrong.
 func TestUnprovenCrashBeforeProof(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
-		t.Run(fmt.Sprintf("damaged=%v", damaged), func(t *testing.T) {
-			dir := t.TempDir()
-			s, f := large(t, largeChunks)
-			m := mountPlan(t, s, dir, Options{})
-			if damaged {
-				m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 0))
-			}
-			h := m.handle(t, f.ID())
-			if _, err := scan(t.Context(), h, 70<<16); err != nil {
-				t.Fatal(err)
-			}
-			h.Close()
-			m.close(t)
-			m = mountPlan(t, s, dir, Options{})
-			if v := m.handle(t, f.ID()).File().Verified(t.Context()); v != verifiedNone {
-				t.Errorf("verified is %q after a crash", v)
-			}
-			if damaged {
-				if _, err := m.tryScan(t, f); !errors.Is(err, codec.ErrCorrupt) {
-					t.Errorf("a scan with damage on disk: %v", err)
+		for _, strict := range []bool{false, true} {
+			t.Run(fmt.Sprintf("damaged=%v, strict=%v", damaged, strict), func(t *testing.T) {
+				dir := t.TempDir()
+				s, f := large(t, largeChunks)
+				m := mountPlan(t, s, dir, Options{})
+				if damaged {
+					m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 0))
 				}
-			}
-			m.sound(t, f)
-			if _, n := m.plan.Requests(); !damaged && n > largeChunks-70 {
-				t.Errorf("%d chunks were requested, more than %d", n, largeChunks-70)
-			}
-		})
+				h := m.handle(t, f.ID())
+				if _, err := scan(t.Context(), h, 70<<16); err != nil {
+					t.Fatal(err)
+				}
+				h.Close()
+				m.close(t)
+				m = mountPlan(t, s, dir, Options{Strict: strict})
+				if v := m.handle(t, f.ID()).File().Verified(t.Context()); v != verifiedNone {
+					t.Errorf("verified is %q after a crash", v)
+				}
+				m.sound(t, f)
+				most := largeChunks
+				switch {
+				case damaged && strict:
+					most = 2*largeChunks - 70
+				case strict:
+					most = largeChunks - 70
+				}
+				if _, n := m.plan.Requests(); n > most {
+					t.Errorf("%d chunks were requested, more than %d", n, most)
+				}
+				m.close(t)
+				m = mountPlan(t, s, dir, Options{})
+				m.sound(t, f)
+				if _, n := m.plan.Requests(); n > 0 {
+					t.Errorf("%d chunks were requested by a mount after the proof", n)
+				}
+			})
+		}
 	}
 }
 
@@ -846,7 +949,7 @@ func TestUnprovenHiddenChunk(t *testing.T) {
 	}
 }
 
-// Chunks on disk with other borders than those of the terms are dropped after the first error.
+// Chunks on disk with other borders than those of the terms are dropped without an error.
 func TestUnprovenMisfitLeavesDisk(t *testing.T) {
 	s, f := large(t, largeChunks)
 	dir := t.TempDir()
@@ -866,14 +969,9 @@ func TestUnprovenMisfitLeavesDisk(t *testing.T) {
 	}
 	m.close(t)
 	m = mountPlan(t, s, dir, Options{})
-	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), make([]byte, 1<<16), 10<<16); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("a chunk that is too short: %v", err)
-	}
-	m.close(t)
-	m = mountPlan(t, s, dir, Options{})
 	got := make([]byte, 1<<16)
 	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), got, 10<<16); err != nil || !bytes.Equal(got, whole[:1<<16]) {
-		t.Errorf("the same read after another mount: %v", err)
+		t.Errorf("the same read by another mount: %v", err)
 	}
 	m.sound(t, f)
 	m.close(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/recent"
 	"github.com/xetfs/xetfs/codec"
@@ -59,6 +60,8 @@ type Reader struct {
 	summing  flight.Group[codec.Hash, struct{}] // files that are read for their SHA-256
 	suspects suspects
 
+	provenPlans *lru.Clock[codec.FileID, uint64] // sums of terms that were dropped after a failed read
+
 	smallProofs, largeProofs *semaphore.Weighted
 	small                    smallFiles
 	onCorrupt                atomic.Pointer[func(codec.FileID)]
@@ -85,6 +88,7 @@ func New(c *cache.Cache, o Options) *Reader {
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads), ahead: semaphore.NewWeighted(o.Ahead)}
 	r.terms.max, r.strict, r.onContradiction = o.Terms, o.Strict, o.OnContradiction
 	r.suspects.init()
+	r.provenPlans = lru.NewClock[codec.FileID, uint64](maxSuspects)
 	r.smallProofs = semaphore.NewWeighted(minSmallProofs + o.Ahead)
 	r.largeProofs = semaphore.NewWeighted(max(1, min(maxLargeProofs, o.Ahead/proofAhead)))
 	r.small.init()
@@ -169,6 +173,7 @@ type File struct {
 
 	// For a source without proofs, see prove.go:
 	tracker   *tracker    // nil: the source proves its files
+	planSum   uint64      // of the terms of its first group
 	gated     bool        // no read returns before the file is proven
 	isOpen    atomic.Bool // a gated file is proven, and in memory if it is small
 	needsSum  bool        // its SHA-256 is a part of the proof
@@ -188,17 +193,17 @@ type File struct {
 func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
 	f := &File{r: r, id: id, size: fi.Size(), block: fi.Block, sha256: fi.SHA256}
 	f.only.Store(f.newGroup(0, fi.Terms, fi.Verify))
-	f.track()
+	f.track(fi.Terms)
 	return f
 }
 
-// track prepares a file of a source without proofs.
-func (f *File) track() {
+// track prepares a file of a source without proofs. terms are those of its first group.
+func (f *File) track(terms []codec.Term) {
 	if f.size == 0 || f.r.c.Proves() {
 		return
 	}
-	f.tracker = newTracker(f.groups())
-	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id)
+	f.tracker, f.planSum = newTracker(f.groups()), sumOf(terms)
+	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id) || f.hasOtherPlan()
 	if !f.gated {
 		f.tracker.pages = newCoverage(f.size, pageSize, maxPages)
 	}

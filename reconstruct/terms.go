@@ -146,7 +146,7 @@ func (f *File) readGroup(ctx context.Context, i int) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if large != nil || fi.Size() != f.size {
+	if large != nil || fi.Size() != f.size || f.tracker != nil && sumOf(fi.Terms) != f.planSum {
 		return nil, fmt.Errorf("file %s: %w", f.id.File, codec.Corrupt("file info block", f.block, "it has changed since the file was opened"))
 	}
 	if err := f.r.checkPlan(f.id, fi.Terms); err != nil {
@@ -198,6 +198,6 @@ func (f *File) TermGroups(ctx context.Context) iter.Seq2[[]codec.Term, error] {
 func newLargeFile(r *Reader, id codec.FileID, large *origin.LargeFile) *File {
 	x := large.Index
 	f := &File{r: r, id: id, size: x.Size(), block: x.Block, sha256: x.SHA256, large: large, slots: make([]atomic.Pointer[group], x.Groups())}
-	f.track()
+	f.track(nil)
 	return f
 }

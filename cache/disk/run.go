@@ -69,6 +69,9 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	}
 }
 
+// Forget forgets chunks that are not damaged, but of no use.
+func (s *Store) Forget(x codec.Hash, r codec.ChunkRange) { s.drop(index.XorbKey(x), r) }
+
 // PutRunNoCopy stores the chunks of a run that are not stored yet. It does not copy them: the
 // bytes of the run must not change until release is called. release is called once if the error is
 // nil, when the chunks can be found or were forgotten. It may run in another goroutine, also
