@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -47,10 +48,14 @@ type MirrorSource interface {
 // maxProvenBytes bounds the terms of proven files in memory.
 const maxProvenBytes = 16 << 20
 
+func newProven() *lru.Cache[codec.Hash, *shard.FileInfo] {
+	return lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)
+}
+
 // NewMirror returns a Mirror of src, over a cache of src. The reader of the cache must have the
 // option Strict. loads ranges of xorbs are fetched at once, of up to 64 MiB each.
 func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader, loads int) *Mirror {
-	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, loads), proven: lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)}
+	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, loads), proven: newProven()}
 }
 
 // Close waits for calls that outlive their requests. It precedes the close of the reader, the cache
@@ -116,7 +121,12 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 		if err != nil {
 			return nil, err
 		}
-		if _, err := f.ReadAt(ctx, make([]byte, 1), 0); err != nil { // proves all of it
+		if proofs == 1 {
+			_, err = f.ReadAt(ctx, make([]byte, 1), 0) // proves all of it, unless it was proven before
+		} else {
+			_, err = io.Copy(io.Discard, f.VerifyReader(ctx, nil)) // stores lost hashes again
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -263,16 +273,22 @@ func (m *Mirror) withHashes(x codec.Hash, run *xorb.Run) *xorb.Run {
 	if run.Hashes != nil && !slices.Contains(run.Hashes, codec.Hash{}) {
 		return run
 	}
-	leaves := m.src.Proven(x, run.Chunks)
-	if leaves == nil {
-		return run
-	}
 	annotated := *run
-	annotated.Hashes = make([]codec.Hash, len(leaves))
-	for i, leaf := range leaves {
+	annotated.Hashes = make([]codec.Hash, run.Chunks.Len())
+	for i, leaf := range m.src.Proven(x, run.Chunks) {
 		annotated.Hashes[i] = leaf.Hash
 	}
+	if slices.Contains(annotated.Hashes, codec.Hash{}) {
+		m.forgetProven()
+	}
 	return &annotated
+}
+
+// forgetProven makes later opens prove their files again, because the source has lost a proven hash.
+func (m *Mirror) forgetProven() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.proven = newProven()
 }
 
 // unpackAll compares all chunks of a run with their hashes.

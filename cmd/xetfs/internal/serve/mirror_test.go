@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
@@ -199,6 +201,37 @@ func TestMirrorFindsPlacesAgain(t *testing.T) {
 	defer closeMirror()
 	if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMirrorLosesHash has a source that loses a proven hash, as of an evicted page. The next open of the
+// file proves it again.
+func TestMirrorLosesHash(t *testing.T) {
+	u := newUpstream(t)
+	_, m, closeMirror := open(t, u.URL, t.TempDir(), "")
+	defer closeMirror()
+	f := u.files[0]
+	x, r := f.Info.Terms[0].Xorb, f.Info.Terms[0].Chunks
+	isProven := func() bool {
+		t.Helper()
+		if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
+			t.Fatal(err)
+		}
+		run, err := m.Chunks(t.Context(), x, r, origin.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !slices.Contains(run.Hashes, codec.Hash{})
+	}
+	if !isProven() {
+		t.Error("an open has not proven the file")
+	}
+	m.src.Prove([]origin.ChunkHashes{{Xorb: x, Start: r.Start, Leaves: make([]merkle.Leaf, 1)}})
+	if isProven() {
+		t.Error("the hash is not lost: the test shows nothing")
+	}
+	if !isProven() {
+		t.Error("the next open has not proven the file again")
 	}
 }
 
