@@ -7,13 +7,18 @@ import (
 	"github.com/xetfs/xetfs/fs/claims"
 )
 
-// claimedSHA256 returns the SHA-256 that an entry claims, or nil. An entry of a source without proofs is
-// one of a listing, which nothing proves. A file outside Xet is named by the hash of its content.
+// claimedSHA256 returns the SHA-256 that an entry or its path claims, or nil.
 func (f *filesystem) claimedSHA256(v *volume, e *page.Entry) *[32]byte {
-	if e.SHA256 != nil && hasTerms(e) && !e.ID.File.IsPlain() && !f.engine.proves() {
+	if f.isClaim(e) {
 		return e.SHA256
 	}
 	return v.claimedSHA256(e.Path)
+}
+
+// isClaim reports whether nothing proves the SHA-256 of an entry: that of a source without proofs is
+// from a listing. A file outside Xet is named by the hash of its content.
+func (f *filesystem) isClaim(e *page.Entry) bool {
+	return e.SHA256 != nil && hasTerms(e) && !e.ID.File.IsPlain() && !f.engine.proves()
 }
 
 // claimedSHA256 returns the SHA-256 that a path claims, or nil.

@@ -123,3 +123,22 @@ func TestHandlesShareClaim(t *testing.T) {
 		t.Errorf("the second half: %v, want EIO", err)
 	}
 }
+
+// The SHA-256 of an entry of a source without proofs is no attribute before a whole read proves it.
+func TestClaimIsNoAttribute(t *testing.T) {
+	e := newFakeEngine()
+	e.unproven = true
+	content := pattern(5 << 20)
+	f := e.file("f", content)
+	sum, claim := sha256.Sum256(content), [32]byte{1}
+	f.SHA256 = &claim
+	m := mountFake(t, newFakeTree(f), e, Options{})
+	value := make([]byte, 64)
+	if _, err := unix.Getxattr(m.path("f"), xattrSHA256, value); err != unix.ENODATA {
+		t.Errorf("%s before a whole read: %v", xattrSHA256, err)
+	}
+	e.ProveSHA256(f.ID.File, sum)
+	if _, err := unix.Getxattr(m.path("f"), xattrSHA256, value); string(value) != hex.EncodeToString(sum[:]) {
+		t.Errorf("%s is %s, %v, want %x", xattrSHA256, value, err, sum)
+	}
+}

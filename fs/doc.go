@@ -12,11 +12,13 @@
 // A version never changes, so the kernel may cache it permanently. All changes are EROFS.
 // After a switch to a newer version, open files and listings that have begun stay the same, and
 // names lead to the new version. The kernel gets exact invalidations, or its cache expires in a
-// minute. Directories have no handles: the position in a listing has the number of its version.
+// minute. Directories have no handles if the kernel supports it: the position in a listing has the
+// number of its version.
 //
 // A read returns the right bytes or an error within Options.ReadLimit, or when its process is
-// killed. All other calls end within ten seconds. Corrupt or missing data is EIO, never ENOENT;
-// the cause is in the log and in user.xet.error.
+// killed. The same holds for an open of a large file. A read that waits for the proof of a whole file
+// ends after a minute without a chunk. All other calls end within ten seconds. Corrupt or missing
+// data is EIO, never ENOENT; the cause is in the log and in user.xet.error.
 //
 // With passthrough, disk errors go straight to the reader as EIO and xetfs does not see them.
 // The next open uses the origin once the scrubber or `xetfs cache verify` has found the error.

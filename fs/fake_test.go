@@ -154,6 +154,7 @@ type fakeEngine struct {
 	sums   map[codec.Hash][32]byte // proven; guarded by mu
 	plains atomic.Int64            // of those, open
 
+	unproven   bool              // it does not prove its files
 	remote     bool              // it has readahead of whole files
 	announced  chan codec.FileID // files that were announced; nil: they are not recorded
 	announcers atomic.Int64      // open ones
@@ -279,7 +280,7 @@ func (e *fakeEngine) CheckSHA256(id codec.FileID, want [32]byte) error {
 	return nil
 }
 
-func (e *fakeEngine) proves() bool { return true }
+func (e *fakeEngine) proves() bool { return !e.unproven }
 
 func (e *fakeEngine) onCorrupt(func(codec.FileID)) {}
 

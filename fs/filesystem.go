@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	metaLimit = 10 * time.Second // limit of all messages except READ
+	maxMetaLimit = 10 * time.Second // of messages except READ, and OPEN of a large file
 
 	maxName = 255 // bytes
 )
@@ -105,8 +105,8 @@ func (f *filesystem) newMetaRequest(interrupted <-chan struct{}, thread uint32) 
 	return newRequest(interrupted, thread, f.metaLimit())
 }
 
-// metaLimit returns the limit of all messages except READ.
-func (f *filesystem) metaLimit() time.Duration { return min(f.limit, metaLimit) }
+// metaLimit returns the limit of messages except READ, and OPEN of a large file.
+func (f *filesystem) metaLimit() time.Duration { return min(f.limit, maxMetaLimit) }
 
 // entry returns the current entry of a node, and its version.
 func (f *filesystem) entry(req *request, ino uint64) (page.Entry, *version, fuse.Status) {

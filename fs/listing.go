@@ -156,7 +156,7 @@ func (l *listing) useNext(ctx context.Context, n uint64) {
 // readAhead starts to read the batch after that of l. An error has no effect: the batch is read
 // again on demand.
 func (f *filesystem) readAhead(h *dirHandle, l *listing) {
-	ctx, cancel := context.WithTimeout(context.Background(), metaLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), f.metaLimit())
 	last := l.last.n
 	next := &nextBatch{first: last, cancel: cancel, done: make(chan struct{})}
 	next.after = l.last
