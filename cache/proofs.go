@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"fmt"
 	"hash"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -134,7 +133,7 @@ func (c *Cache) joinUnpacking(key chunkKey) (ch *chunk, cl *unpackCall, lead boo
 }
 
 // errDropped is the error of chunks that were dropped between their request and their put.
-var errDropped = fmt.Errorf("chunks were found corrupt meanwhile: %w", errRetry)
+var errDropped = codec.Corrupt("chunks", 0, "other copies of them were found corrupt meanwhile")
 
 // put calls store, which stores chunks of a run on disk, unless they were dropped since the given
 // number of drops. It drops chunks that were dropped meanwhile.

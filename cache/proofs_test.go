@@ -169,6 +169,26 @@ func TestDropUnproven(t *testing.T) {
 	}
 }
 
+// A download whose chunks are dropped before they are stored fails as corrupt. Its caller repeats it.
+func TestDownloadOfDroppedChunks(t *testing.T) {
+	x, p := unproven(t, 1000, 1000)
+	c := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: 32 << 20}).Cache
+	var calls atomic.Int64
+	p.Before = func(_ context.Context, x codec.Hash, r codec.ChunkRange) error {
+		if calls.Add(1) == 1 {
+			c.DropUnproven(x, r)
+		}
+		return nil
+	}
+	err := c.Download(t.Context(), x.Hash(), chunks(0, 2))
+	if !errors.Is(err, codec.ErrCorrupt) || !c.ShouldRetry(x.Hash(), err, 1) {
+		t.Errorf("the first download: %v", err)
+	}
+	if err := c.Download(t.Context(), x.Hash(), chunks(0, 2)); err != nil || len(c.Missing(x.Hash(), chunks(0, 2))) > 0 {
+		t.Errorf("the second download: %v", err)
+	}
+}
+
 // Copies on disk of a proven chunk are compared with its hash. Prove drops others.
 func TestProvenChunksOnDisk(t *testing.T) {
 	x, p := unproven(t, same(4, 20_000)...)
