@@ -32,7 +32,7 @@ func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 	for len(p) > 0 {
 		g, err := f.group(ctx, f.groupAt(off))
 		if err != nil {
-			f.failed(err)
+			f.forgetAfter(err)
 			return err
 		}
 		n := min(int64(len(p)), g.layout.size()-off)
@@ -101,7 +101,7 @@ func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (
 	if err == nil {
 		return nil
 	}
-	f.failed(err)
+	f.forgetAfter(err)
 	f.contradict(t.Xorb, err)
 	return &TermError{File: f.id, Term: g.firstTerm() + term, Xorb: t.Xorb, Err: err}
 }
@@ -120,9 +120,9 @@ func (g *group) readPiece(ctx context.Context, piece codec.Piece, r codec.ChunkR
 	return f.note(g, piece.Term, r, piece.Skip-skip, leaves)
 }
 
-// failed forgets a file after a failed read, so that the next open sees a repair. If the data
+// forgetAfter forgets a file after a failed read, so that the next open sees a repair. If the data
 // may be the cause, it also drops the origin's copy of the metadata.
-func (f *File) failed(err error) {
+func (f *File) forgetAfter(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}

@@ -92,7 +92,7 @@ func (h *Handle) KeepsPages(ino uint64) bool {
 		return true
 	}
 	_, known := f.inodes.LoadOrStore(ino, nil)
-	return known || (f.r.strict || f.size <= smallFile) && !f.r.suspects.has(f.id)
+	return known || (f.r.strict || f.size <= smallFile) && !f.r.isSuspect(f.id)
 }
 
 // NeedsProof is File.NeedsProof.

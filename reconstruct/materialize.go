@@ -122,14 +122,3 @@ func (pr *progressReader) Read(p []byte) (int, error) {
 	pr.progress(int64(n))
 	return n, err
 }
-
-// Close ends all background work, and waits for it. Reads still work, but no longer use whole
-// files.
-func (r *Reader) Close() error {
-	r.materializer.close()
-	r.backing.open.Close()
-	r.proving.Wait()
-	r.checking.Wait()
-	r.summing.Wait()
-	return nil
-}

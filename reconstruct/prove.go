@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/xetfs/xetfs/cache"
@@ -34,9 +33,6 @@ const smallFile = 4 << 20
 // planLimit is the time in which discard reads terms that are not in memory.
 const planLimit = 10 * time.Second
 
-// stallLimit is the time without a chunk after which a proof fails.
-const stallLimit = time.Minute
-
 // NeedsProof reports whether the next read returns only after the whole file was read. It may
 // then take long.
 func (f *File) NeedsProof() bool {
@@ -54,6 +50,15 @@ func (f *File) current() *File {
 
 // isProven reports whether the chunks of a file are known to make the file.
 func (f *File) isProven() bool { return f.tracker == nil || f.current().tracker.isProven() }
+
+// maxSuspects is how many corrupt files, and how many proven files without their plan, are remembered.
+const maxSuspects = 4096
+
+// isSuspect reports whether a file was found corrupt last, and not read correctly since.
+func (r *Reader) isSuspect(id codec.FileID) bool {
+	_, ok := r.suspects.Get(id)
+	return ok
+}
 
 // rememberPlan stores the sum of the terms of a proven file, before its plan is dropped.
 func (f *File) rememberPlan() {
@@ -145,7 +150,7 @@ func (f *File) note(g *group, term int, r codec.ChunkRange, off int64, leaves []
 		f.r.c.DropUnproven(g.layout.terms[term].Xorb, r)
 		return err
 	}
-	f.fail(err)
+	f.markWrong(err)
 	return err
 }
 
@@ -167,8 +172,8 @@ type fileError struct {
 func (e *fileError) Error() string { return fmt.Sprintf("file %s: %v", e.file, e.err) }
 func (e *fileError) Unwrap() error { return e.err }
 
-// fail ends the use of a file that is wrong. Readers of a gated file may still get its next fetch.
-func (f *File) fail(err error) {
+// markWrong ends the use of a file that is wrong. Readers of a gated file may still get its next fetch.
+func (f *File) markWrong(err error) {
 	switch {
 	case f.fixed:
 		return
@@ -187,7 +192,7 @@ func (f *File) fail(err error) {
 // discard drops the plan of a file that is wrong, and all chunks that no other file has proven.
 // Later opens get a file that is proven before its first byte.
 func (f *File) discard() {
-	f.r.suspects.add(f.id)
+	f.r.suspects.Add(f.id, struct{}{}, 1)
 	f.r.small.drop(f.id)
 	ctx, cancel := context.WithTimeout(context.Background(), planLimit)
 	defer cancel()
@@ -225,7 +230,7 @@ func (f *File) proveChunks(ctx context.Context) (next *File, err error) {
 	if f.current().tracker.isProven() {
 		return f.current(), nil
 	}
-	if !f.r.suspects.has(f.id) && f.proveKnown(ctx, true) == nil {
+	if !f.r.isSuspect(f.id) && f.proveByProven(ctx) == nil {
 		return f, nil
 	}
 	err = f.inRoom(ctx, func(ctx context.Context, w *progressWatch) error {
@@ -238,7 +243,7 @@ func (f *File) proveChunks(ctx context.Context) (next *File, err error) {
 // proveByReading is proveChunks for a file that the known hashes do not prove.
 func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File, err error) {
 	next = f
-	if !f.r.suspects.has(f.id) {
+	if !f.r.isSuspect(f.id) {
 		if err := f.prove(ctx, w); err == nil || !isWrong(err) {
 			return f, err
 		}
@@ -299,7 +304,7 @@ func (f *File) Prove(ctx context.Context) error {
 	if err == nil || !isWrong(err) {
 		return err
 	}
-	f.fail(f.named(err))
+	f.markWrong(f.named(err))
 	return f.proveNext(ctx)
 }
 
@@ -330,10 +335,10 @@ func (f *File) proveNext(ctx context.Context) error {
 
 // prove proves a file from the hashes that are known, or else reads it.
 func (f *File) prove(ctx context.Context, w *progressWatch) error {
-	if err := f.proveKnown(ctx, true); err == nil || isWrong(err) {
+	if err := f.proveByProven(ctx); err == nil || isWrong(err) {
 		return err
 	}
-	if err := f.proveKnown(ctx, false); err == nil || isWrong(err) {
+	if err := f.proveBySeen(ctx); err == nil || isWrong(err) {
 		return err
 	}
 	if f.size > smallFile {
@@ -361,7 +366,7 @@ func (f *File) refetch(ctx context.Context, w *progressWatch) error {
 	v.refetch()
 	err := f.readAll(ctx, v, w)
 	if err == nil {
-		f.r.suspects.remove(f.id)
+		f.r.suspects.Remove(f.id)
 	}
 	return err
 }
@@ -399,7 +404,7 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 		return err
 	}
 	if h == nil {
-		if err := f.proveKnown(ctx, false); err == nil || isWrong(err) || ctx.Err() != nil {
+		if err := f.proveBySeen(ctx); err == nil || isWrong(err) || ctx.Err() != nil {
 			return err
 		}
 		return f.readSeen(ctx, w)
@@ -414,13 +419,13 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 // checkRead checks a file when its readers got all of it. It waits for room only if it must read
 // the file.
 func (f *File) checkRead(ctx context.Context) (struct{}, error) {
-	err := f.proveKnown(ctx, false)
+	err := f.proveBySeen(ctx)
 	if err != nil && !isWrong(err) && ctx.Err() == nil {
 		err = f.inRoom(ctx, f.readSeen)
 	}
 	if err != nil && isWrong(err) {
 		err = f.named(err)
-		f.fail(err)
+		f.markWrong(err)
 	}
 	return struct{}{}, err
 }
@@ -431,7 +436,7 @@ func (f *File) readSeen(ctx context.Context, w *progressWatch) error {
 	return f.readAll(ctx, newVerifyReader(ctx, f, nil), w)
 }
 
-// errUnknownHash is the error of proveKnown if it cannot decide.
+// errUnknownHash is the error of a proof by known hashes that cannot decide.
 var errUnknownHash = errors.New("not all hashes are known")
 
 // Limits of proofs that run at once, which read files: bytes of small files beside Options.Ahead, and
@@ -443,20 +448,30 @@ const (
 	proofAhead     = 6 << 20 // of Options.Ahead, for each of the others
 )
 
-// proveKnown proves a file by the proven hashes of its chunks, or else by all known ones. It reads no
-// chunk. The xorbs of a file with a hash of its content have no other files, so proven chunks prove it, too.
-func (f *File) proveKnown(ctx context.Context, onlyProven bool) error {
-	known := f.r.c.Leaves
-	if onlyProven {
-		known = f.r.c.Proven
-	}
+// proveByProven proves a file by the proven hashes of its chunks. It reads no chunk. The xorbs of a file
+// with a hash of its content have no other files, so proven chunks prove it, too.
+func (f *File) proveByProven(ctx context.Context) error {
 	content, _, err := f.r.c.ContentHash(f.id)
 	if err != nil {
 		return err
 	}
-	if content != nil && !onlyProven {
-		return errUnknownHash
+	return f.proveByLeaves(ctx, f.r.c.Proven, content == nil)
+}
+
+// proveBySeen is proveByProven with the hashes of all chunks that are proven or seen.
+func (f *File) proveBySeen(ctx context.Context) error {
+	content, _, err := f.r.c.ContentHash(f.id)
+	if err == nil && content != nil {
+		err = errUnknownHash
 	}
+	if err != nil {
+		return err
+	}
+	return f.proveByLeaves(ctx, f.r.c.Leaves, true)
+}
+
+// proveByLeaves proves a file whose chunks have known hashes, which make the file hash if it has one.
+func (f *File) proveByLeaves(ctx context.Context, known func(codec.Hash, codec.ChunkRange) []merkle.Leaf, hasFileHash bool) error {
 	var tree merkle.FileTree
 	for i := range f.groups() {
 		g, err := f.group(ctx, i)
@@ -473,10 +488,8 @@ func (f *File) proveKnown(ctx context.Context, onlyProven bool) error {
 			}
 		}
 	}
-	if content == nil {
-		if got := tree.Sum(); got != f.id.File {
-			return f.otherFile(got)
-		}
+	if got := tree.Sum(); hasFileHash && got != f.id.File {
+		return f.otherFile(got)
 	}
 	return f.proved(ctx)
 }
@@ -541,39 +554,4 @@ func (f *File) proved(ctx context.Context) error {
 	f.r.c.Prove(all)
 	f.verifiedWhole.Store(true)
 	return f.tracker.prove()
-}
-
-// A progressWatch ends a context when a proof makes no progress. A proof has no other limit, since
-// it may read a large file.
-type progressWatch struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	timer  *time.Timer
-	late   atomic.Bool
-}
-
-// watchProgress returns a context that ends stallLimit after the last progress, or with stop.
-func watchProgress(ctx context.Context) (context.Context, *progressWatch) {
-	w := &progressWatch{}
-	w.ctx, w.cancel = context.WithCancel(ctx)
-	w.timer = time.AfterFunc(stallLimit, func() {
-		w.late.Store(true)
-		w.cancel()
-	})
-	return w.ctx, w
-}
-
-func (w *progressWatch) progress() { w.timer.Reset(stallLimit) }
-
-func (w *progressWatch) stop() {
-	w.timer.Stop()
-	w.cancel()
-}
-
-// timeout returns an error of the proof. If its time is over, the error is origin.ErrUnavailable.
-func (w *progressWatch) timeout(err error) error {
-	if err != nil && w.late.Load() {
-		return fmt.Errorf("%w: no chunk arrived for %v", origin.ErrUnavailable, stallLimit)
-	}
-	return err
 }

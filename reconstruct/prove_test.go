@@ -497,7 +497,7 @@ func TestUnprovenContentHashUnavailable(t *testing.T) {
 			if _, err := io.Copy(io.Discard, h.File().VerifyReader(t.Context(), nil)); !errors.Is(err, origin.ErrUnavailable) || errors.Is(err, codec.ErrCorrupt) {
 				t.Errorf("a VerifyReader without the hash: %v", err)
 			}
-			if m.suspects.has(f.ID()) {
+			if m.isSuspect(f.ID()) {
 				t.Error("the file is suspect")
 			}
 			isMissing.Store(false)

@@ -48,19 +48,18 @@ type Reader struct {
 	open         files
 	materializer materializer
 	backing      backingFiles
-	sums         sums
+	sums         *lru.Clock[codec.Hash, [32]byte] // SHA-256 of files that were read whole and proven
 	terms        groups
 	loads        chan struct{} // slots for groups being read
 	ahead        *semaphore.Weighted
 
 	// For a source without proofs, see prove.go:
-	strict   bool
-	proving  flight.Group[codec.FileID, *File]  // gated files
-	checking flight.Group[*File, struct{}]      // files that were read completely
-	summing  flight.Group[codec.Hash, struct{}] // files that are read for their SHA-256
-	suspects suspects
-
-	provenPlans *lru.Clock[codec.FileID, uint64] // sums of terms that were dropped after a failed read
+	strict      bool
+	proving     flight.Group[codec.FileID, *File]  // gated files
+	checking    flight.Group[*File, struct{}]      // files that were read completely
+	summing     flight.Group[codec.Hash, struct{}] // files that are read for their SHA-256
+	suspects    *lru.Clock[codec.FileID, struct{}] // found corrupt last, and not read correctly since
+	provenPlans *lru.Clock[codec.FileID, uint64]   // sums of terms that were dropped after a failed read
 
 	smallProofs, largeProofs *semaphore.Weighted
 	small                    smallFiles
@@ -87,16 +86,27 @@ func New(c *cache.Cache, o Options) *Reader {
 	}
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads), ahead: semaphore.NewWeighted(o.Ahead)}
 	r.terms.max, r.strict, r.onContradiction = o.Terms, o.Strict, o.OnContradiction
-	r.suspects.init()
+	r.suspects = lru.NewClock[codec.FileID, struct{}](maxSuspects)
 	r.provenPlans = lru.NewClock[codec.FileID, uint64](maxSuspects)
 	r.smallProofs = semaphore.NewWeighted(minSmallProofs + o.Ahead)
 	r.largeProofs = semaphore.NewWeighted(max(1, min(maxLargeProofs, o.Ahead/proofAhead)))
 	r.small.init()
 	r.open.init()
-	r.sums.init()
+	r.sums = lru.NewClock[codec.Hash, [32]byte](maxSums)
 	r.materializer.init(r, o.Materialize)
 	r.backing.init(c)
 	return r
+}
+
+// Close ends all background work, and waits for it. Reads still work, but no longer use whole
+// files.
+func (r *Reader) Close() error {
+	r.materializer.close()
+	r.backing.open.Close()
+	r.proving.Wait()
+	r.checking.Wait()
+	r.summing.Wait()
+	return nil
 }
 
 // maxLoads is how many groups of terms are read concurrently: each may be as large as
@@ -203,7 +213,7 @@ func (f *File) track(terms []codec.Term) {
 		return
 	}
 	f.tracker, f.planSum = newTracker(f.groups()), sumOf(terms)
-	f.gated = f.r.strict || f.size <= smallFile || f.r.suspects.has(f.id) || f.hasOtherPlan()
+	f.gated = f.r.strict || f.size <= smallFile || f.r.isSuspect(f.id) || f.hasOtherPlan()
 	if !f.gated {
 		f.tracker.pages = newCoverage(f.size, pageSize, maxPages)
 	}
@@ -271,7 +281,7 @@ const (
 // known, "file" after a complete read with the right file hash, else "none". The known hashes of a
 // source without proofs must also make the file.
 func (f *File) Verified(ctx context.Context) string {
-	if f = f.current(); !f.isProven() && f.proveKnown(ctx, true) != nil {
+	if f = f.current(); !f.isProven() && f.proveByProven(ctx) != nil {
 		return verifiedNone
 	}
 	const unknown, yes, no = 0, 1, 2

@@ -27,7 +27,7 @@ func (f *File) another(ctx context.Context, old *group, err error) *group {
 		return f.otherReaders(ctx, old)
 	}
 	defer close(r.done)
-	next, err := f.readGroup(ctx, 0) // failed has made the origin forget the old block
+	next, err := f.readGroup(ctx, 0) // forgetAfter has made the origin forget the old block
 	if ctx.Err() != nil {
 		f.retry.Store(nil) // another reader may have more time
 	}

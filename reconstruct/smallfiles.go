@@ -1,8 +1,6 @@
 package reconstruct
 
 import (
-	"sync"
-
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -44,33 +42,3 @@ func (f *File) isSmallInMemory() bool {
 }
 
 func (s *smallFiles) drop(id codec.FileID) { s.byID.Remove(id) }
-
-// maxSuspects is how many corrupt files are remembered.
-const maxSuspects = 4096
-
-// suspects are the files that were found corrupt last, and not read correctly since.
-type suspects struct {
-	mu   sync.Mutex
-	byID *lru.Cache[codec.FileID, struct{}] // guarded by mu
-}
-
-func (s *suspects) init() { s.byID = lru.New[codec.FileID, struct{}](maxSuspects, nil) }
-
-func (s *suspects) add(id codec.FileID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID.Add(id, struct{}{}, 1)
-}
-
-func (s *suspects) has(id codec.FileID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.byID.Get(id)
-	return ok
-}
-
-func (s *suspects) remove(id codec.FileID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID.Remove(id)
-}

@@ -4,37 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"sync"
 
-	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/codec"
 )
 
 // maxSums bounds the number of files with a known SHA-256: about 15 MiB of memory.
 const maxSums = 1 << 16
-
-// sums holds the SHA-256 of files that were read completely with the right file hash. A shard
-// that claims another SHA-256 is wrong.
-type sums struct {
-	mu    sync.Mutex
-	known *lru.Cache[codec.Hash, [32]byte] // guarded by mu
-}
-
-func (s *sums) init() { s.known = lru.New[codec.Hash, [32]byte](maxSums, nil) }
-
-// Add notes the SHA-256 of a file.
-func (s *sums) Add(file codec.Hash, sum [32]byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known.Add(file, sum, 1)
-}
-
-// Get returns the SHA-256 of a file, if it is known.
-func (s *sums) Get(file codec.Hash) (sum [32]byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known.Get(file)
-}
 
 // SHA256 returns the SHA-256 of a file, if a whole read has proven it.
 func (r *Reader) SHA256(file codec.Hash) (sum [32]byte, ok bool) {
@@ -42,17 +17,17 @@ func (r *Reader) SHA256(file codec.Hash) (sum [32]byte, ok bool) {
 		return sum, ok
 	}
 	if sum, ok = r.c.SHA256(file); ok {
-		r.sums.Add(file, sum)
+		r.sums.Add(file, sum, 1)
 	}
 	return sum, ok
 }
 
 // ProveSHA256 notes the SHA-256 of a file that a caller has read whole.
-func (r *Reader) ProveSHA256(file codec.Hash, sum [32]byte) { r.sums.Add(file, sum) }
+func (r *Reader) ProveSHA256(file codec.Hash, sum [32]byte) { r.sums.Add(file, sum, 1) }
 
 // proveSum notes the SHA-256 of f, and stores that of a large file of a source without proofs.
 func (f *File) proveSum(sum [32]byte) {
-	f.r.sums.Add(f.id.File, sum)
+	f.r.sums.Add(f.id.File, sum, 1)
 	if f.tracker != nil && f.size > smallFile {
 		f.r.c.ProveSHA256(f.id.File, sum)
 	}

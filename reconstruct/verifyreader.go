@@ -204,10 +204,10 @@ func (v *verifyReader) fill() {
 		if v.rest, v.err = v.next(); v.err != nil {
 			v.batches.close()
 			if !errors.Is(v.err, io.EOF) && (v.f.tracker == nil || !isSumError(v.err)) {
-				v.f.failed(v.err)
+				v.f.forgetAfter(v.err)
 			}
 			if v.f.tracker != nil && isWrong(v.err) {
-				v.f.fail(v.f.named(v.err))
+				v.f.markWrong(v.f.named(v.err))
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func (v *verifyReader) next() ([]byte, error) {
 	}
 	b, err := v.batch(at)
 	if err != nil && !v.f.fixed {
-		v.f.failed(err)
+		v.f.forgetAfter(err)
 		if other := v.f.another(v.ctx, at.g, err); other != nil {
 			v.moveTo(other)
 			return v.next()
