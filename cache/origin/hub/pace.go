@@ -50,10 +50,11 @@ func newPacer(log *slog.Logger) *pacer {
 	return &pacer{log: log, now: time.Now, sleep: origin.Sleep, quota: map[bool]*quota{}}
 }
 
-// isContent reports whether a request is for content, not for the API.
-func isContent(path string) bool { return !strings.Contains(path, "/api/") }
+// isContent reports whether a request is for content, not for the API. The path is that behind the
+// endpoint: names of files may also contain /api/.
+func isContent(path string) bool { return !strings.HasPrefix(path, "/api/") }
 
-// wait returns when the next request may be sent.
+// wait returns when the next request for a path behind the endpoint may be sent.
 func (p *pacer) wait(ctx context.Context, path string) error {
 	if pause := p.take(isContent(path)); pause > 0 {
 		return p.sleep(ctx, pause)
@@ -89,15 +90,15 @@ func (p *pacer) take(content bool) time.Duration {
 	return at.Sub(now)
 }
 
-// observe records the announcement in an answer.
-func (p *pacer) observe(resp *http.Response) {
-	l, ok := parseRateLimit(resp.Header)
+// observe records the announcement in the answer for a path behind the endpoint.
+func (p *pacer) observe(path string, header http.Header) {
+	l, ok := parseRateLimit(header)
 	if !ok {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	content := isContent(resp.Request.URL.Path)
+	content := isContent(path)
 	q := p.quota[content]
 	if q == nil {
 		q = &quota{}

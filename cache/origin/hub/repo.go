@@ -81,7 +81,7 @@ func (r *Repo) Endpoint() string { return r.endpoint.String() }
 // observe records the rate limits in an answer of the Hub.
 func (r *Repo) observe(resp *http.Response) {
 	if resp.Request.URL.Host == r.endpoint.Host {
-		r.pacer.observe(resp)
+		r.pacer.observe(strings.TrimPrefix(resp.Request.URL.Path, r.endpoint.Path), resp.Header)
 	}
 }
 
@@ -100,7 +100,7 @@ func (r *Repo) request(what, path string) fetch.Request {
 
 // get returns an answer of at most limit bytes. An error of the Hub has no further text.
 func (r *Repo) get(ctx context.Context, q fetch.Request, limit int64) ([]byte, http.Header, error) {
-	if err := r.pacer.wait(ctx, q.URL); err != nil {
+	if err := r.pacer.wait(ctx, strings.TrimPrefix(q.URL, r.endpoint.String())); err != nil {
 		return nil, nil, err
 	}
 	value, header, err := r.client.Get(ctx, q, limit)
