@@ -90,12 +90,12 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 	}
 	late := &lateWriter{ResponseWriter: w}
 	http.ServeContent(late, r, "", time.Time{}, content)
-	if reader != nil && reader.err != nil {
+	if err := reader.stop(); err != nil {
 		if late.sent {
-			h.report(r, reader.err)
+			h.report(r, err)
 			panic(http.ErrAbortHandler)
 		}
-		return reader.err
+		return err
 	}
 	late.flush()
 	return nil

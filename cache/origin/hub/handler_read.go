@@ -14,17 +14,41 @@ const pieceSize = 128 << 10
 // pieces are buffers of pieceSize bytes.
 var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
-// A fileReader reads a file for one answer.
+// A fileReader reads a file for one answer. The goroutine by which http.ServeContent reads several
+// ranges may continue after it has returned.
 type fileReader struct {
 	ctx  context.Context // of the request: io.Reader has no argument for it
 	file ContentReader
 	size int64
-	off  int64
-	err  error // of the first read that failed
+
+	mu      sync.Mutex // held during reads
+	off     int64      // guarded by mu
+	err     error      // of the read that failed; guarded by mu
+	stopped bool       // guarded by mu
+}
+
+// errStopped is the error of a read after stop.
+var errStopped = errors.New("the answer has ended")
+
+// stop waits for the read under way and makes later ones fail. It returns the error of the read
+// that failed. A nil fileReader has none.
+func (fr *fileReader) stop() error {
+	if fr == nil {
+		return nil
+	}
+	fr.mu.Lock()
+	defer fr.mu.Unlock()
+	fr.stopped = true
+	return fr.err
 }
 
 // Read implements io.Reader. It fills p, or reads up to the end of the file.
 func (fr *fileReader) Read(p []byte) (int, error) {
+	fr.mu.Lock()
+	defer fr.mu.Unlock()
+	if fr.stopped {
+		return 0, errStopped
+	}
 	n := min(int64(len(p)), fr.size-fr.off)
 	if n <= 0 {
 		return 0, io.EOF
@@ -43,6 +67,8 @@ func (fr *fileReader) Read(p []byte) (int, error) {
 
 // Seek implements io.Seeker.
 func (fr *fileReader) Seek(off int64, whence int) (int64, error) {
+	fr.mu.Lock()
+	defer fr.mu.Unlock()
 	switch whence {
 	case io.SeekCurrent:
 		off += fr.off

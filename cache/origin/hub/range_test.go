@@ -1,10 +1,13 @@
 package hub
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -121,4 +124,79 @@ func FuzzRange(f *testing.F) {
 			t.Errorf("%q: status %d", header, w.Code)
 		}
 	})
+}
+
+// A disconnecting is a client that reads the headers of an answer. It disconnects during the first
+// write of the body, when the content is being read.
+type disconnecting struct {
+	*httptest.ResponseRecorder
+	reading    <-chan struct{}
+	disconnect func()
+}
+
+func (d *disconnecting) Write([]byte) (int, error) {
+	<-d.reading
+	d.disconnect()
+	return 0, errors.New("the client has disconnected")
+}
+
+// blockedContent is a file. Its reads block until the client disconnects.
+type blockedContent struct {
+	reading chan struct{}
+	reads   int  // without a lock: only one goroutine may read at a time
+	closed  bool // without a lock: no read may run during Close or after it
+	after   int  // reads that ended after Close
+}
+
+func (c *blockedContent) OpenFile(context.Context, *File) (ContentReader, error) { return c, nil }
+
+func (c *blockedContent) ReadAt(ctx context.Context, _ []byte, _ int64) (int, error) {
+	c.reads++
+	close(c.reading)
+	<-ctx.Done()
+	if c.closed {
+		c.after++
+	}
+	return 0, ctx.Err()
+}
+
+func (c *blockedContent) Close() error {
+	c.closed = true
+	return nil
+}
+
+// http.ServeContent returns while its goroutine reads a part of several ranges. The answer waits
+// for this read before it closes the file, and reports the error of the read.
+func TestMultiRangeDisconnect(t *testing.T) {
+	f := newFixture(t)
+	content := &blockedContent{reading: make(chan struct{})}
+	f.Handler.(*handler).o.Content = content
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, "GET", "http://hub.test/owner/name/resolve/main/large.bin", nil)
+	r.Header.Set("Range", "bytes=0-9,150000-150009")
+	func() {
+		defer func() {
+			if got := recover(); got != http.ErrAbortHandler {
+				t.Errorf("panic %v, want %v", got, http.ErrAbortHandler)
+			}
+		}()
+		f.ServeHTTP(&disconnecting{httptest.NewRecorder(), content.reading, cancel}, r)
+	}()
+	if n := f.reports.Load(); n != 1 || content.reads != 1 || content.after != 0 || !content.closed {
+		t.Errorf("%d reports, %d reads, %d of them after Close, closed: %t", n, content.reads, content.after, content.closed)
+	}
+}
+
+// A stopped reader does not read the file, which may be closed.
+func TestStoppedReader(t *testing.T) {
+	fr := &fileReader{ctx: t.Context(), size: 10}
+	if err := fr.stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if n, err := fr.Read(make([]byte, 5)); n != 0 || !errors.Is(err, errStopped) {
+		t.Errorf("Read = %d, %v, want %v", n, err, errStopped)
+	}
+	if err := fr.stop(); err != nil {
+		t.Errorf("stop after a read: %v", err)
+	}
 }

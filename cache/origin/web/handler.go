@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -121,7 +122,7 @@ func (h *handler) serveData(w http.ResponseWriter, r *http.Request, k names.Key)
 	etag := fmt.Sprintf(`"%x-%x"`, item.Size, item.Modified.UnixNano())
 	content := &objectReader{ctx: r.Context(), store: h.store, item: item, header: w.Header()}
 	defer func() {
-		if content.failed {
+		if content.stop() {
 			h.sizes.remove(k) // a sweep may have deleted the object
 		}
 	}()
@@ -163,23 +164,42 @@ func (h *handler) serveListing(w http.ResponseWriter, r *http.Request) error {
 // remotePiece is the length of the requests to a remote store, and the memory of an answer.
 const remotePiece = 512 << 10
 
-// An objectReader reads an object for one answer.
+// An objectReader reads an object for one answer. The goroutine by which http.ServeContent reads
+// several ranges may continue after it has returned.
 type objectReader struct {
 	ctx    context.Context // of the request: io.Reader has no argument for it
 	store  origin.Store
 	item   origin.Item
 	header http.Header // of the answer
-	off    int64
 
-	piece []byte // of a remote store
-	at    int64  // offset of piece
-	sent  int64  // bytes of the answer before off
+	mu      sync.Mutex // held during reads
+	off     int64      // guarded by mu
+	piece   []byte     // of a remote store; guarded by mu
+	at      int64      // offset of piece; guarded by mu
+	sent    int64      // bytes of the answer before off; guarded by mu
+	failed  bool       // a read of the store failed; guarded by mu
+	stopped bool       // guarded by mu
+}
 
-	failed bool // a read of the store failed
+// errStopped is the error of a read after stop.
+var errStopped = errors.New("the answer has ended")
+
+// stop waits for the read under way and makes later ones fail. It reports whether a read of the
+// store failed.
+func (o *objectReader) stop() (failed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.stopped = true
+	return o.failed
 }
 
 // Read implements io.Reader.
 func (o *objectReader) Read(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stopped {
+		return 0, errStopped
+	}
 	n := min(int64(len(p)), o.item.Size-o.off)
 	if n <= 0 {
 		return 0, io.EOF
@@ -187,7 +207,7 @@ func (o *objectReader) Read(p []byte) (int, error) {
 	var err error
 	if p = p[:n]; origin.Local(o.store) {
 		err = o.store.ReadAt(o.ctx, o.item.Key, p, o.off)
-	} else if err = o.fill(); err == nil {
+	} else if err = o.fillLocked(); err == nil {
 		n = int64(copy(p, o.piece[o.off-o.at:]))
 	}
 	if err != nil {
@@ -199,8 +219,8 @@ func (o *objectReader) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// fill reads the piece of a remote store at off, but nothing behind the requested range.
-func (o *objectReader) fill() error {
+// fillLocked reads the piece of a remote store at off, but nothing behind the requested range.
+func (o *objectReader) fillLocked() error {
 	if o.at <= o.off && o.off < o.at+int64(len(o.piece)) {
 		return nil
 	}
@@ -221,6 +241,8 @@ func (o *objectReader) fill() error {
 
 // Seek implements io.Seeker.
 func (o *objectReader) Seek(off int64, whence int) (int64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	switch whence {
 	case io.SeekCurrent:
 		off += o.off

@@ -203,3 +203,51 @@ func request(t *testing.T, base, method, path, header string) (int, http.Header,
 	}
 	return answer.StatusCode, answer.Header, string(b)
 }
+
+// A blockedStore is a remote store. Its reads block until the client disconnects.
+type blockedStore struct {
+	origin.Store
+	reading chan struct{}
+	sizes   int // calls of Size
+}
+
+func (s *blockedStore) Size(context.Context, names.Key) (int64, error) {
+	s.sizes++
+	return 1000, nil
+}
+
+func (s *blockedStore) ReadAt(ctx context.Context, _ names.Key, _ []byte, _ int64) error {
+	close(s.reading)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A disconnecting is a client that reads the headers of an answer. It disconnects during the first
+// write of the body, when the store is being read.
+type disconnecting struct {
+	*httptest.ResponseRecorder
+	reading    <-chan struct{}
+	disconnect func()
+}
+
+func (d *disconnecting) Write([]byte) (int, error) {
+	<-d.reading
+	d.disconnect()
+	return 0, errors.New("the client has disconnected")
+}
+
+// http.ServeContent returns while its goroutine reads a part of several ranges. The answer waits
+// for this read, and forgets the size of the object because the read fails.
+func TestHandlerMultiRangeDisconnect(t *testing.T) {
+	s := &blockedStore{reading: make(chan struct{})}
+	h := web.NewHandler(s)
+	target := "/" + string(names.XorbKey(codec.Hash{1}))
+	ctx, cancel := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	r.Header.Set("Range", "bytes=0-9,500-509")
+	h.ServeHTTP(&disconnecting{httptest.NewRecorder(), s.reading, cancel}, r)
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodHead, target, nil))
+	if s.sizes != 2 {
+		t.Errorf("%d requests for the size, want 2", s.sizes)
+	}
+}
