@@ -85,7 +85,7 @@ var (
 // checksumFile compares a file with its checksum and returns the ctime before the read. It
 // leaves bytes that were not in memory out of the page cache.
 func (d *folder) checksumFile(ctx context.Context, w *index.WholeFile, pace func(w *index.WholeFile, n int, took time.Duration)) (ctime int64, err error) {
-	began := now()
+	began := time.Now()
 	f, err := d.Open(w.Name(), false)
 	if err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func (d *folder) checksumFile(ctx context.Context, w *index.WholeFile, pace func
 		off += int64(len(b))
 		if pace != nil {
 			pace(w, len(b), time.Since(began))
-			began = now()
+			began = time.Now()
 		}
 	}
 	if crc != w.CRC {

@@ -30,14 +30,14 @@ type health struct {
 func (h *health) full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.fullUntil.IsZero() && now().Before(h.fullUntil)
+	return !h.fullUntil.IsZero() && time.Now().Before(h.fullUntil)
 }
 
 // fill starts a pause and reports whether none was under way.
 func (h *health) fill(pause time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := now()
+	t := time.Now()
 	begins := h.fullUntil.IsZero() || t.After(h.fullUntil)
 	if begins {
 		h.fullUntil = t.Add(pause)
@@ -49,7 +49,7 @@ func (h *health) fill(pause time.Duration) bool {
 func (h *health) count() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := now()
+	t := time.Now()
 	h.failures = append(h.failures, t)
 	if n := len(h.failures) - maxFailures; n > 0 {
 		h.failures = h.failures[n:]
@@ -74,7 +74,3 @@ func isFull(err error) bool {
 func isResourceExhausted(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
-
-// now is the clock. Only differences of its times count, so changes of the system time do not
-// matter.
-func now() time.Time { return time.Now() }

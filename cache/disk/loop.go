@@ -97,7 +97,7 @@ func (wr *writer) keepMinFree() {
 	if wr.minFree <= 0 || time.Since(wr.lastSpaceCheck) < wr.s.o.testing.spaceCheck {
 		return
 	}
-	wr.lastSpaceCheck = now()
+	wr.lastSpaceCheck = time.Now()
 	if err := wr.makeRoom(0, 0); !isFull(err) { // other programs may take all room; that is no event
 		wr.failed("making room", err)
 	}

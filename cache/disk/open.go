@@ -65,11 +65,11 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	end := now().Add(s.o.testing.ending)
+	end := time.Now().Add(s.o.testing.ending)
 	s.scrubber.stop()
-	err := s.standby.close(s.o.testing.ending)
+	err := s.standby.close(max(time.Until(end), 0))
 	if wr := s.writer.Load(); wr != nil && err == nil {
-		err = wr.close(s.o.testing.ending)
+		err = wr.close(max(time.Until(end), 0))
 	}
 	if err == nil {
 		err = s.scrubber.wait(max(time.Until(end), 0))

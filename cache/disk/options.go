@@ -17,10 +17,13 @@ type Options struct {
 	// none.
 	MinFree int64
 
-	QueueBytes int64         // limit of the bytes that wait in memory; 0: 32 MiB
-	SyncBytes  int64         // written bytes before a sync; 0: 64 MiB
-	SyncEvery  time.Duration // time before a sync; 0: 5 s
-	ReadLimit  time.Duration // limit of the time that a reader waits for the disk; 0: 1 s
+	// QueueBytes limits the chunks that wait in memory. Pages may use 4 MiB more, and an empty queue
+	// accepts a put of any size. 0: 32 MiB.
+	QueueBytes int64
+
+	SyncBytes int64         // written bytes before a sync; 0: 64 MiB
+	SyncEvery time.Duration // time before a sync; 0: 5 s
+	ReadLimit time.Duration // limit of the time that a reader waits for the disk; 0: 1 s
 
 	// Share makes Open read a folder that another process owns, or that this process may not
 	// write. Otherwise Open returns ErrBusy or another error. Such a store serves the entries of

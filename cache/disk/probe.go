@@ -6,12 +6,12 @@ import "time"
 func (wr *writer) probe() {
 	p := &wr.probing
 	if p.last.IsZero() {
-		p.last = now()
+		p.last = time.Now()
 	}
 	if time.Since(p.last) < wr.s.o.testing.probe {
 		return
 	}
-	p.last = now()
+	p.last = time.Now()
 	if wr.d.Probe() != nil {
 		p.good = 0
 		return
@@ -27,7 +27,7 @@ func (wr *writer) resume() {
 	wr.abandonLog()
 	_ = wr.d.close() // the disk failed already
 	if wr.load() != nil {
-		wr.probing = prober{last: now()}
+		wr.probing = prober{last: time.Now()}
 		return
 	}
 	wr.s.health.clear()

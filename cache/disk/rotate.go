@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
@@ -22,7 +23,7 @@ func (wr *writer) rotate() error {
 	}
 	old := wr.log
 	wr.log = l
-	err = l.Snapshot(wr.d.index, &wr.policy.EvictionQueues, wr.id, wr.last, now())
+	err = l.Snapshot(wr.d.index, &wr.policy.EvictionQueues, wr.id, wr.last, time.Now())
 	if err == nil {
 		err = l.Publish(wr.d)
 	}

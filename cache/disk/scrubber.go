@@ -43,7 +43,7 @@ const (
 )
 
 func (sc *scrubber) init(s *Store) {
-	sc.s, sc.began = s, now()
+	sc.s, sc.began = s, time.Now()
 	sc.ctx, sc.stop = context.WithCancel(context.Background())
 	sc.wake, sc.done = newWake(), make(chan struct{})
 }

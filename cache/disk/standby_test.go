@@ -330,3 +330,38 @@ func TestD05_SharedResumesAgainAndAgain(t *testing.T) {
 		t.Errorf("%d files and folders are open", len(files))
 	}
 }
+
+// TestD08_CloseWithinItsLimit closes a store whose standby and whose writer each take most of the
+// time that Close has.
+func TestD08_CloseWithinItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		owner := open(t, d)
+		owned, goOn := make(chan struct{}), make(chan struct{})
+		standby := open(t, d, waiting, func(o *Options) {
+			o.Event = func(e Event) {
+				if e.Name == EventOwned {
+					close(owned)
+					<-goOn
+				}
+			}
+		})
+		limit := standby.o.testing.ending
+		owner.Close()
+		<-owned // the standby does not end before goOn
+		release := d.hang(t)
+		if err := standby.putRun(hashOf(1), runOf(t, 1, chunks(0, 20), chunkSize)); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(limit-time.Second, func() { close(goOn) })
+		began := time.Now()
+		if err := standby.Close(); !errors.Is(err, errTimeout) {
+			t.Errorf("Close: %v, want %v", err, errTimeout)
+		}
+		if took := time.Since(began); took != limit {
+			t.Errorf("Close took %v, want %v", took, limit)
+		}
+		release()
+		<-standby.writer.Load().done
+	})
+}

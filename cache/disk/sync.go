@@ -20,7 +20,7 @@ func (y *syncState) due(o *Options) bool {
 // wrote records bytes that are not durable yet.
 func (y *syncState) wrote(s *index.Segment, n int64) {
 	if y.unsynced == 0 && !y.running {
-		y.last = now()
+		y.last = time.Now()
 	}
 	y.unsynced += n
 	if !s.Dirty {
@@ -37,7 +37,7 @@ func (wr *writer) startSync() {
 		return
 	}
 	wr.flush()
-	y.running, y.last = true, now()
+	y.running, y.last = true, time.Now()
 	y.waiters, y.waiting = y.waiting, nil
 	y.log = wr.log
 	segments, dirs, d, journal := y.segments, y.dirs, wr.d, wr.log
