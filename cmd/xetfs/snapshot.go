@@ -202,27 +202,36 @@ With --json there is one object: {"deleted": [NAME]}.`,
 				}
 			}
 			return withPublisher(cmd, args[0], func(ctx context.Context, w *stack.CatalogWriter) error {
-				for _, name := range args[1:] {
-					if err := w.DeleteSnapshot(ctx, name); err != nil {
-						return err
-					}
-					if asJSON {
-						continue
-					}
-					if _, err := fmt.Fprintf(cmd.OutOrStdout(), "deleted snapshot %s\n", ui.Printable(name)); err != nil {
-						return err
-					}
-				}
-				if !asJSON {
-					return nil
-				}
-				doc := ui.NewDocument(cmd.OutOrStdout())
-				doc.Field("deleted", args[1:])
-				return doc.Close()
+				return deleteSnapshots(ctx, cmd, w, args[1:], asJSON)
 			})
 		},
 	}
 	singleWriterFlag(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON instead of text")
 	return cmd
+}
+
+// deleteSnapshots deletes snapshots one by one, and prints the deleted ones even if a later one
+// fails.
+func deleteSnapshots(ctx context.Context, cmd *cobra.Command, w *stack.CatalogWriter, list []string, asJSON bool) error {
+	deleted := []string{} // never null in JSON
+	var err error
+	for _, name := range list {
+		if err = w.DeleteSnapshot(ctx, name); err != nil {
+			break
+		}
+		deleted = append(deleted, name)
+		if asJSON {
+			continue
+		}
+		if _, err = fmt.Fprintf(cmd.OutOrStdout(), "deleted snapshot %s\n", ui.Printable(name)); err != nil {
+			break
+		}
+	}
+	if !asJSON {
+		return err
+	}
+	doc := ui.NewDocument(cmd.OutOrStdout())
+	doc.Field("deleted", deleted)
+	return cmp.Or(err, doc.Close())
 }
