@@ -223,8 +223,10 @@ var ErrChanged = errors.New("the xorb was stored again; request the reconstructi
 // Fail answers a request with the status of err and one line of text.
 func Fail(w http.ResponseWriter, err error) {
 	status, text := statusOf(err)
-	for _, name := range []string{"Content-Range", "Content-Length", "Cache-Control"} {
-		w.Header().Del(name)
+	w.Header().Del("Cache-Control")
+	w.Header().Del("Content-Length")
+	if status != http.StatusRequestedRangeNotSatisfiable {
+		w.Header().Del("Content-Range") // of a part that was not sent
 	}
 	switch status {
 	case http.StatusUnauthorized:

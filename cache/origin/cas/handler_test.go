@@ -327,14 +327,60 @@ func TestRangeHeaders(t *testing.T) {
 		"bytes=5-4": 400, "bytes=-5": 400, "bytes=1-2,4-5": 400, "bytes=a-b": 400, "chunks=0-1": 400, "bytes=+1-2": 400,
 		"bytes=0-9223372036854775807": 400, "bytes=": 400,
 	} {
-		if answer := s.do("GET", s.path, "Range", header); answer.StatusCode != status {
+		answer := s.do("GET", s.path, "Range", header)
+		if answer.StatusCode != status {
 			t.Errorf("%s: status %d, want %d", header, answer.StatusCode, status)
 		}
+		wantSize(t, answer, "bytes */24000")
 	}
 	empty := "/v2/reconstructions/" + strings.Repeat("0", 64)
 	for header, status := range map[string]int{"bytes=0-5": 200, "bytes=1-5": 416} {
-		if answer := s.do("GET", empty, "Range", header); answer.StatusCode != status {
+		answer := s.do("GET", empty, "Range", header)
+		if answer.StatusCode != status {
 			t.Errorf("empty file, %s: status %d, want %d", header, answer.StatusCode, status)
+		}
+		wantSize(t, answer, "bytes */0")
+	}
+}
+
+// wantSize checks that the answers of status 416, and no others, have a Content-Range.
+func wantSize(t *testing.T, answer *http.Response, want string) {
+	t.Helper()
+	if answer.StatusCode != http.StatusRequestedRangeNotSatisfiable {
+		want = ""
+	}
+	if got := answer.Header.Get("Content-Range"); got != want {
+		t.Errorf("status %d: Content-Range %q, want %q", answer.StatusCode, got, want)
+	}
+}
+
+// A pieceSource records the pieces of Narrow.
+type pieceSource struct {
+	cas.InfoSource
+	pieces []codec.Piece
+}
+
+func (s *pieceSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
+	s.pieces = append(s.pieces, p)
+	return s.InfoSource.Narrow(ctx, id, t, p)
+}
+
+// TestPiecesOfPlan has ranges of a file and their pieces. The terms begin at bytes 0 and 20,000. A
+// Client as the source requests the plan of a piece by its offset in the file.
+func TestPiecesOfPlan(t *testing.T) {
+	s := newSmall(t, cas.HandlerOptions{})
+	store := s.b.LocalStore()
+	for header, want := range map[string][]codec.Piece{
+		"bytes=0-19999":     nil,
+		"bytes=500-700":     {{Off: 500, Skip: 500, Size: 201}},
+		"bytes=21500-21999": {{Off: 21_500, Skip: 1500, Size: 500}},
+		"bytes=19500-20499": {{Off: 19_500, Skip: 19_500, Size: 500}, {Off: 20_000, Size: 500}},
+		"bytes=9000-":       {{Off: 9000, Skip: 9000, Size: 11_000}},
+	} {
+		src := &pieceSource{InfoSource: objects.New(store, objects.Options{}).(cas.InfoSource)}
+		site{t, cas.NewHandler(cas.NewContent(store, src, cas.StoreOptions{}), cas.HandlerOptions{})}.plan(s.path, "Range", header)
+		if !reflect.DeepEqual(src.pieces, want) {
+			t.Errorf("%s: pieces %+v, want %+v", header, src.pieces, want)
 		}
 	}
 }
@@ -522,6 +568,7 @@ func TestAlteredURL(t *testing.T) {
 	other := newSmall(t, cas.HandlerOptions{})
 	wantStatus(t, s.do("GET", f.URL, "Range", header), 206)
 	wantStatus(t, s.do("GET", with("Expires", u.Query().Get("Expires")), "Range", header), 206) // other order and escapes
+	wantStatus(t, s.do("GET", f.URL+"&unknown=1&Expires=1", "Range", header), 206)              // ignored
 	wantStatus(t, other.do("GET", f.URL, "Range", header), 403)                                 // another key
 	for _, target := range []string{
 		strings.Replace(f.URL, x, y, 1),

@@ -335,7 +335,10 @@ func (ps *places) narrow(t codec.Term, off, n int64, sizes func(i uint32) int64)
 			return s
 		}
 		if s := sizes(i); s > 0 {
-			xp.confirm(i, s)
+			was := cap(xp.sizes)
+			if xp.confirm(i, s); cap(xp.sizes) != was {
+				ps.resizedLocked(t.Xorb, xp)
+			}
 			return s
 		}
 		return xp.size(i)

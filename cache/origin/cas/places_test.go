@@ -106,6 +106,19 @@ func TestProvenSizesReplacePlaces(t *testing.T) {
 	}
 }
 
+// The memory of proven sizes counts although a walk leaves no mark.
+func TestProvenSizesAreCounted(t *testing.T) {
+	ps := newPlaces(t)
+	term := codec.Term{Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{Start: 8000, End: 8010}, Size: 10_000}
+	if _, _, ok, err := ps.narrow(term, 500, 1000, func(uint32) int64 { return 1000 }); !ok || err != nil {
+		t.Fatalf("narrow: %v, %v", ok, err)
+	}
+	xp := ps.ofLocked(term.Xorb)
+	if n := ps.xorbs.Cost(); len(xp.marks) > 0 || n != xp.bytes() || n < 4*8000 {
+		t.Errorf("%d bytes count, want %d; %d marks", n, xp.bytes(), len(xp.marks))
+	}
+}
+
 // FuzzDecodePlaces checks that a value from the disk cache never leads to a panic, and that one
 // that was encoded stays the same.
 func FuzzDecodePlaces(f *testing.F) {

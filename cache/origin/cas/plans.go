@@ -103,8 +103,8 @@ type plans struct {
 	all    *lru.Cache[query, *plan]
 	byXorb map[codec.Hash][]place
 	byFile map[codec.Hash][]*plan
-	held   map[codec.Hash]int // open files
-	renews flight.Group[query, *addresses]
+	held   map[codec.Hash]int              // open files
+	renews flight.Group[*plan, *addresses] // a dropped plan may have the query of another
 }
 
 // A place is a signed range of a plan.
@@ -122,10 +122,16 @@ func (ps *plans) init(maxBytes, block int64) {
 	})
 }
 
-// addLocked stores a new plan, or returns the one that another call has stored.
+// addLocked stores a new plan, or returns the one that another call has stored. A new block replaces
+// an evicted one of an open file: its addresses are newer.
 func (ps *plans) addLocked(p *plan) *plan {
 	if old, ok := ps.all.Get(p.q); ok {
 		return old
+	}
+	if p.q.n == ps.block {
+		if i := slices.IndexFunc(ps.byFile[p.q.file], func(old *plan) bool { return old.q == p.q }); i >= 0 {
+			ps.unlinkLocked(ps.byFile[p.q.file][i])
+		}
 	}
 	a := p.addresses.Load()
 	p.stored = true
@@ -162,16 +168,14 @@ func insert(all []place, p place) []place {
 // unlinkLocked removes a plan from the indexes.
 func (ps *plans) unlinkLocked(p *plan) {
 	for x := range p.addresses.Load().xorbs {
-		left := slices.DeleteFunc(ps.byXorb[x], func(q place) bool { return q.plan == p })
-		if len(left) == 0 {
+		if left := slices.DeleteFunc(ps.byXorb[x], func(q place) bool { return q.plan == p }); len(left) == 0 {
 			delete(ps.byXorb, x)
 		} else {
 			ps.byXorb[x] = left
 		}
 	}
 	for _, file := range p.files() {
-		left := slices.DeleteFunc(ps.byFile[file], func(q *plan) bool { return q == p })
-		if len(left) == 0 {
+		if left := slices.DeleteFunc(ps.byFile[file], func(q *plan) bool { return q == p }); len(left) == 0 {
 			delete(ps.byFile, file)
 		} else {
 			ps.byFile[file] = left
@@ -207,8 +211,7 @@ func (ps *plans) holdLocked(file codec.Hash, by int) {
 // releaseLocked removes an evicted plan from the indexes, unless it is a block of an open file. Any
 // random read adds a plan of a piece, so those do not stay.
 func (ps *plans) releaseLocked(p *plan) {
-	isHeld := p.q.n == ps.block && ps.held[p.q.file] > 0
-	if !p.stored && !isHeld {
+	if isHeld := p.q.n == ps.block && ps.held[p.q.file] > 0; !p.stored && !isHeld {
 		ps.unlinkLocked(p)
 	}
 }
@@ -237,7 +240,7 @@ func (c *Client) renew(ctx context.Context, p *plan, old *addresses) (*addresses
 	if a := p.addresses.Load(); a != old {
 		return a, nil
 	}
-	return c.plans.renews.Do(ctx, p.q, func(ctx context.Context) (*addresses, error) {
+	return c.plans.renews.Do(ctx, p, func(ctx context.Context) (*addresses, error) {
 		if a := p.addresses.Load(); a != old {
 			return a, nil
 		}

@@ -105,8 +105,8 @@ var (
 	errExpired   = errors.New("this address has expired; request the reconstruction again")
 )
 
-// parseGrant returns the content of a presigned URL for xorb x. It accepts only what url writes,
-// apart from the order and the escapes of the parameters, and zeros before a number.
+// parseGrant returns the content of a presigned URL for xorb x. Order and escapes of the parameters
+// are free, as are zeros before a number. Unknown parameters and repeated values are ignored.
 func (s *Signer) parseGrant(x codec.Hash, query string) (*grant, error) {
 	v, err := url.ParseQuery(query)
 	if err != nil || len(query) > maxURL {

@@ -174,7 +174,7 @@ func (f *storeFile) cut(ctx context.Context, from, to int64) iter.Seq2[cutTerm, 
 				if at = end; end <= from || start >= to {
 					continue
 				}
-				one, err := f.cutTerm(ctx, t, max(from-start, 0), min(to, end)-start)
+				one, err := f.cutTerm(ctx, t, start, max(from, start), min(to, end))
 				if !yield(one, err) || err != nil {
 					return
 				}
@@ -183,12 +183,12 @@ func (f *storeFile) cut(ctx context.Context, from, to int64) iter.Seq2[cutTerm, 
 	}
 }
 
-// cutTerm cuts t to the chunks with the bytes [from, to) of t.
-func (f *storeFile) cutTerm(ctx context.Context, t codec.Term, from, to int64) (cutTerm, error) {
-	if from == 0 && to == int64(t.Size) {
+// cutTerm cuts t, which begins at byte start of the file, to the chunks with the bytes [from, to).
+func (f *storeFile) cutTerm(ctx context.Context, t codec.Term, start, from, to int64) (cutTerm, error) {
+	if from == start && to == start+int64(t.Size) {
 		return cutTerm{t, 0}, nil
 	}
-	r, skip, err := f.c.src.Narrow(ctx, f.id, t, codec.Piece{Skip: from, Size: to - from})
+	r, skip, err := f.c.src.Narrow(ctx, f.id, t, codec.Piece{Off: from, Skip: from - start, Size: to - from})
 	if err != nil {
 		return cutTerm{}, err
 	}
@@ -196,8 +196,8 @@ func (f *storeFile) cutTerm(ctx context.Context, t codec.Term, from, to int64) (
 	if err != nil {
 		return cutTerm{}, err
 	}
-	start, end := at.UnpackedRange(r)
-	return cutTerm{codec.Term{Xorb: t.Xorb, Chunks: r, Size: uint32(end - start)}, skip}, nil
+	first, end := at.UnpackedRange(r)
+	return cutTerm{codec.Term{Xorb: t.Xorb, Chunks: r, Size: uint32(end - first)}, skip}, nil
 }
 
 // Spans implements File.
