@@ -60,8 +60,14 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 }
 
 // onDisk returns those of chunks r that readers get from disk. It reads the index alone.
-func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) codec.ChunkSet {
-	stored := c.stored(x, r)
+func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
+	if c.packed == nil {
+		return stored
+	}
+	stored.Add(r)
+	for _, gap := range c.packed.Missing(x, r) {
+		stored.Remove(gap)
+	}
 	if c.seen == nil || stored.IsEmpty() || allowsUnknown(ctx) {
 		return stored
 	}
@@ -73,28 +79,18 @@ func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) co
 	return stored
 }
 
-// stored returns those of chunks r that are on disk.
-func (c *Cache) stored(x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
-	if c.packed == nil {
-		return stored
-	}
-	stored.Add(r)
-	for _, gap := range c.packed.Missing(x, r) {
-		stored.Remove(gap)
-	}
-	return stored
-}
-
 // dropUnknown drops those of chunks r from disk that are neither proven nor seen. The origin has
 // returned them again, and they are stored anew.
 func (c *Cache) dropUnknown(x codec.Hash, r codec.ChunkRange) {
-	unknown := c.stored(x, r)
-	if c.seen == nil || unknown.IsEmpty() {
+	if c.packed == nil || c.seen == nil {
 		return
 	}
-	known := c.onDisk(context.Background(), x, r)
-	for k := range known.Ranges(0, codec.MaxXorbChunks) {
-		unknown.Remove(k)
+	var unknown codec.ChunkSet
+	for _, m := range c.MissingForReads(x, r) {
+		unknown.Add(m)
+	}
+	for _, m := range c.packed.Missing(x, r) {
+		unknown.Remove(m) // a put of it may be queued
 	}
 	for u := range unknown.Ranges(0, codec.MaxXorbChunks) {
 		c.packed.Forget(x, u)
@@ -294,13 +290,24 @@ func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
 // HasDisk reports whether the Cache has a disk cache.
 func (c *Cache) HasDisk() bool { return c.disk != nil }
 
-// Missing returns the parts of r that reads do not find on disk. With a local origin, that is all
-// of r.
+// Missing returns the parts of r that are not on disk. With a local origin, that is all of r.
 func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	if c.packed == nil {
 		return []codec.ChunkRange{r}
 	}
 	return c.packed.Missing(x, r)
+}
+
+// MissingForReads returns the parts of r that reads do not get from disk: the missing chunks, and the
+// unknown ones.
+func (c *Cache) MissingForReads(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
+	var missing codec.ChunkSet
+	missing.Add(r)
+	onDisk := c.onDisk(context.Background(), x, r)
+	for k := range onDisk.Ranges(0, codec.MaxXorbChunks) {
+		missing.Remove(k)
+	}
+	return slices.Collect(missing.Ranges(0, codec.MaxXorbChunks))
 }
 
 // Flush waits until readers find the chunks that were given to the disk, at most for maxDrain. It

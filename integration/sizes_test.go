@@ -12,9 +12,9 @@ import (
 // maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
 // commit message.
 var maxLines = map[string]int{
-	"cache":                    3910,
+	"cache":                    3920,
 	"cache/disk":               4700,
-	"cache/origin/cas":         5750,
+	"cache/origin/cas":         5740,
 	"cache/origin/fetch":       2940,
 	"cache/origin/hub":         2950,
 	"cache/origin/origintest":  3200,

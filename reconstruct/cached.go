@@ -6,8 +6,8 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// CachedPercent returns the percentage of a file that the disk cache has, rounded down. It reads
-// all terms of the file, which may need the origin.
+// CachedPercent returns the percentage of a file that reads get from the disk cache, rounded down. It
+// reads all terms of the file, which may need the origin.
 func (r *Reader) CachedPercent(ctx context.Context, id codec.FileID) (int, error) {
 	if r.c.HasFile(id.File) {
 		return 100, nil
@@ -19,6 +19,10 @@ func (r *Reader) CachedPercent(ctx context.Context, id codec.FileID) (int, error
 	if f.Size() == 0 {
 		return 100, nil
 	}
+	missingOf := r.c.MissingForReads
+	if r.strict || f.size <= smallFile {
+		missingOf = r.c.Missing // the proof before the first read uses all chunks
+	}
 	var missing float64 // bytes
 	absent := 0         // chunks
 	for terms, err := range f.TermGroups(ctx) {
@@ -26,7 +30,7 @@ func (r *Reader) CachedPercent(ctx context.Context, id codec.FileID) (int, error
 			return 0, err
 		}
 		for _, t := range terms {
-			for _, part := range r.c.Missing(t.Xorb, t.Chunks) {
+			for _, part := range missingOf(t.Xorb, t.Chunks) {
 				absent += part.Len()
 				missing += float64(t.Size) * float64(part.Len()) / float64(t.Chunks.Len())
 			}

@@ -13,8 +13,8 @@ type files struct {
 	mu   sync.Mutex
 	byID *lru.Cache[codec.FileID, *File] // guarded by mu
 
-	// held has the files of a source without proofs with open handles. All handles of a file
-	// share its tracker.
+	// held has the files of a source without proofs with open handles. All handles of a file share its
+	// tracker. A dropped file stays: the kernel has pages that it returned, and add decides about it.
 	held map[codec.FileID]*heldFile // guarded by mu
 }
 
@@ -39,7 +39,7 @@ func (fs *files) init() {
 func (fs *files) get(id codec.FileID) (*File, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if h := fs.held[id]; h != nil {
+	if h := fs.held[id]; h != nil && !h.f.dropped {
 		return h.f, true
 	}
 	return fs.byID.Get(id)
@@ -51,9 +51,10 @@ func (fs *files) hold(f *File) (release func()) {
 	defer fs.mu.Unlock()
 	h := fs.held[f.id]
 	switch {
-	case f.dropped, h != nil && h.f != f:
-		return func() {} // the next open gets another file
-	case h == nil:
+	case h != nil && h.f != f && !h.f.dropped:
+		f.supersede() // it was dropped since its open, and another one is in use
+		return func() {}
+	case h == nil || h.f != f:
 		h = &heldFile{f: f}
 		fs.held[f.id] = h
 	}
@@ -69,10 +70,18 @@ func (fs *files) release(h *heldFile) {
 	}
 }
 
-// add stores f, and returns the stored file: another reader may have been faster.
+// add stores f, and returns the stored file: another reader may have been faster. It stores a dropped
+// file with open handles again if f has the same plan, or ends its use.
 func (fs *files) add(id codec.FileID, f *File) *File {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if h := fs.held[id]; h != nil && h.f.dropped {
+		if old := h.f; old.mayContinueAs(f) {
+			old.dropped, f = false, old
+		} else {
+			old.supersede()
+		}
+	}
 	return fs.byID.Add(id, f, int64(fileSlots+len(f.slots)))
 }
 
@@ -82,9 +91,6 @@ func (fs *files) drop(f *File) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	f.dropped = true
-	if h := fs.held[f.id]; h != nil && h.f == f {
-		delete(fs.held, f.id)
-	}
 	if stored, ok := fs.byID.Get(f.id); ok && stored == f {
 		fs.byID.Remove(f.id)
 	}

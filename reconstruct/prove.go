@@ -83,6 +83,20 @@ func sumOf(terms []codec.Term) uint64 {
 	return h.Sum64()
 }
 
+// mayContinueAs reports whether a dropped file with open handles may be used instead of next. The pages
+// that the kernel has of both are then checked together.
+func (f *File) mayContinueAs(next *File) bool {
+	return f.tracker != nil && f.tracker.err() == nil && !f.gated && !next.gated && f.planSum == next.planSum
+}
+
+// supersede ends the use of a dropped file whose handles may return unproven bytes. The kernel would show
+// them to the readers of the file that replaces it, and neither file would be read whole.
+func (f *File) supersede() {
+	if f.tracker != nil && !f.gated && !f.isProven() {
+		f.tracker.fail(f.named(codec.Corrupt("file info block", f.block, "the file was opened again after an error, and is another one now")))
+	}
+}
+
 // readUnproven is read for a file of a source without proofs.
 func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	f = f.current()

@@ -372,6 +372,72 @@ func TestUnprovenNextPlanOfProvenFile(t *testing.T) {
 	m.sound(t, f)
 }
 
+// A failed read drops a file, whose handles stay. The reads of a later open count together with those
+// before, since the kernel has pages of both.
+func TestUnprovenOpenAfterFailedRead(t *testing.T) {
+	const half = largeChunks / 2 << 16
+	otherPlan := func(fi *shard.FileInfo) *shard.FileInfo {
+		first, second := fi.Terms[0], fi.Terms[0]
+		first.Chunks.End, first.Size = 40, first.Size/2
+		second.Chunks.Start, second.Size = 40, second.Size/2
+		fi.Terms = []codec.Term{first, second}
+		return fi
+	}
+	for name, c := range map[string]struct {
+		err     error // of the failed read
+		plan    func(fi *shard.FileInfo) *shard.FileInfo
+		oldErr  string // of the first handle, after the second one was opened
+		lastErr string // of the read that completes the file
+	}{
+		"same plan":   {err: origin.ErrNotFound, lastErr: "its chunks make file"},
+		"unavailable": {err: origin.ErrUnavailable, lastErr: "its chunks make file"},
+		"other plan":  {err: origin.ErrNotFound, plan: otherPlan, oldErr: "opened again"},
+		"corrupt":     {err: codec.ErrCorrupt, oldErr: "opened again"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+			x := b.Xorb(pattern(largeChunks, 64<<10)...)
+			f := b.File(x.Term(0, largeChunks))
+			m := mountPlan(t, b.Store(), "", Options{})
+			var fails atomic.Bool
+			m.plan.Before = func(context.Context, codec.Hash, codec.ChunkRange) error {
+				if fails.Load() {
+					return c.err
+				}
+				return nil
+			}
+			damage := wrongChunk(x.Hash(), 5, 0)
+			m.plan.SetDamage(damage)
+			first := m.handle(t, f.ID()).File() // without readahead
+			got, err := scan(t.Context(), first, half)
+			if err != nil || bytes.Equal(got, f.Bytes()[:half]) {
+				t.Fatalf("the first half is right, or %v", err)
+			}
+			fails.Store(true)
+			p := make([]byte, 1<<16)
+			if _, err := first.ReadAt(t.Context(), p, 3<<20); !errors.Is(err, c.err) {
+				t.Errorf("the failed read: %v", err)
+			}
+			fails.Store(false)
+			damage.Plan = c.plan
+			if m.plan.SetDamage(damage); c.oldErr != "" {
+				m.plan.SetDamage(origintest.Damage{Plan: c.plan})
+			}
+			second := m.handle(t, f.ID()).File()
+			if _, err := first.ReadAt(t.Context(), p, 0); c.oldErr == "" && err != nil || c.oldErr != "" && (err == nil || !strings.Contains(err.Error(), c.oldErr)) {
+				t.Errorf("the first handle after the second open: %v", err)
+			}
+			for off := int64(half); off < f.Info.Size() && err == nil; off += int64(len(p)) {
+				_, err = second.ReadAt(t.Context(), p, off)
+			}
+			switch {
+			case c.lastErr == "" && err != nil, c.lastErr != "" && (err == nil || !strings.Contains(err.Error(), c.lastErr)):
+				t.Errorf("the second half: %v", err)
+			}
+		})
+	}
+}
+
 // The plan of an open file is requested again if its terms left the memory. Other terms of the same size
 // are an error of the file.
 func TestUnprovenPlanChangesWhileOpen(t *testing.T) {
@@ -418,6 +484,9 @@ func TestUnprovenChunksOfEarlierMount(t *testing.T) {
 	m.close(t)
 	for range 2 {
 		m = mountPlan(t, s, dir, Options{})
+		if n, err := m.CachedPercent(t.Context(), f.ID()); n != 0 || err != nil {
+			t.Errorf("%d %% of the file need no request, %v", n, err)
+		}
 		for range 2 {
 			if !bytes.Equal(read(m), f.Bytes()[10<<16:][:len(p)]) {
 				t.Error("a later mount returned chunks of the server that lied")

@@ -224,7 +224,6 @@ var ErrChanged = errors.New("the xorb was stored again; request the reconstructi
 func Fail(w http.ResponseWriter, err error) {
 	status, text := statusOf(err)
 	w.Header().Del("Cache-Control")
-	w.Header().Del("Content-Length")
 	if status != http.StatusRequestedRangeNotSatisfiable {
 		w.Header().Del("Content-Range") // of a part that was not sent
 	}

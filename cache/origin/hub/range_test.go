@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 )
 
 // A file is served whole, in parts, and not at all if the client has it.
@@ -126,20 +128,6 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// A disconnecting is a client that reads the headers of an answer. It disconnects during the first
-// write of the body, when the content is being read.
-type disconnecting struct {
-	*httptest.ResponseRecorder
-	reading    <-chan struct{}
-	disconnect func()
-}
-
-func (d *disconnecting) Write([]byte) (int, error) {
-	<-d.reading
-	d.disconnect()
-	return 0, errors.New("the client has disconnected")
-}
-
 // blockedContent is a file. Its reads block until the client disconnects.
 type blockedContent struct {
 	reading chan struct{}
@@ -180,7 +168,7 @@ func TestMultiRangeDisconnect(t *testing.T) {
 				t.Errorf("panic %v, want %v", got, http.ErrAbortHandler)
 			}
 		}()
-		f.ServeHTTP(&disconnecting{httptest.NewRecorder(), content.reading, cancel}, r)
+		f.ServeHTTP(&origintest.Disconnecting{ResponseRecorder: httptest.NewRecorder(), Reading: content.reading, Disconnect: cancel}, r)
 	}()
 	if n := f.reports.Load(); n != 1 || content.reads != 1 || content.after != 0 || !content.closed {
 		t.Errorf("%d reports, %d reads, %d of them after Close, closed: %t", n, content.reads, content.after, content.closed)

@@ -222,20 +222,6 @@ func (s *blockedStore) ReadAt(ctx context.Context, _ names.Key, _ []byte, _ int6
 	return ctx.Err()
 }
 
-// A disconnecting is a client that reads the headers of an answer. It disconnects during the first
-// write of the body, when the store is being read.
-type disconnecting struct {
-	*httptest.ResponseRecorder
-	reading    <-chan struct{}
-	disconnect func()
-}
-
-func (d *disconnecting) Write([]byte) (int, error) {
-	<-d.reading
-	d.disconnect()
-	return 0, errors.New("the client has disconnected")
-}
-
 // http.ServeContent returns while its goroutine reads a part of several ranges. The answer waits
 // for this read, and forgets the size of the object because the read fails.
 func TestHandlerMultiRangeDisconnect(t *testing.T) {
@@ -245,7 +231,7 @@ func TestHandlerMultiRangeDisconnect(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	r.Header.Set("Range", "bytes=0-9,500-509")
-	h.ServeHTTP(&disconnecting{httptest.NewRecorder(), s.reading, cancel}, r)
+	h.ServeHTTP(&origintest.Disconnecting{ResponseRecorder: httptest.NewRecorder(), Reading: s.reading, Disconnect: cancel}, r)
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodHead, target, nil))
 	if s.sizes != 2 {
 		t.Errorf("%d requests for the size, want 2", s.sizes)
