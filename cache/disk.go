@@ -79,22 +79,18 @@ func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) (s
 	return stored
 }
 
-// dropUnknown drops those of chunks r from disk that are neither proven nor seen. The origin has
-// returned them again, and they are stored anew.
-func (c *Cache) dropUnknown(x codec.Hash, r codec.ChunkRange) {
+// unknownOnDisk returns those of chunks r on disk that are neither proven nor seen.
+func (c *Cache) unknownOnDisk(x codec.Hash, r codec.ChunkRange) (unknown codec.ChunkSet) {
 	if c.packed == nil || c.seen == nil {
-		return
+		return unknown
 	}
-	var unknown codec.ChunkSet
 	for _, m := range c.MissingForReads(x, r) {
 		unknown.Add(m)
 	}
 	for _, m := range c.packed.Missing(x, r) {
 		unknown.Remove(m) // a put of it may be queued
 	}
-	for u := range unknown.Ranges(0, codec.MaxXorbChunks) {
-		c.packed.Forget(x, u)
-	}
+	return unknown
 }
 
 // isKnown reports whether all chunks of a run from disk are proven or seen. An earlier process may

@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // unproven returns a xorb behind a Plan.
@@ -259,4 +260,45 @@ func TestRefetch(t *testing.T) {
 		t.Errorf("chunks are not stored, %v", err)
 	}
 	m.wantRequested(t, "Refetch", 1, 4)
+}
+
+// The copies of an earlier process leave the disk, also if a reader has seen the first new chunks before the
+// others arrive.
+func TestUnknownChunksAreReplacedAfterPart(t *testing.T) {
+	x, p := unproven(t, same(10, 20_000)...)
+	dir, whole := t.TempDir(), make([]byte, 200_000)
+	p.SetDamage(changed(0, 1))
+	m := mountOn(t, dir, x.src, Options{MemoryBytes: 32 << 20})
+	if err := m.Read(t.Context(), x.Hash(), chunks(0, 10), 0, whole); err != nil {
+		t.Fatal(err)
+	}
+	m.settle(t)
+	m.close(t)
+	goOn := make(chan struct{})
+	m = mountOn(t, dir, halfSource{p, goOn}, Options{MemoryBytes: 32 << 20})
+	a := m.NewReadahead()
+	defer a.Close()
+	a.Prefetch(x.Hash(), chunks(0, 10), 0)
+	x.read(t, m.Cache, chunks(0, 1), 0, 20_000)
+	close(goOn)
+	x.read(t, m.Cache, chunks(1, 10), 0, 180_000)
+	m.settle(t)
+	if n := m.wantGood(t, x); n != 10 {
+		t.Errorf("%d chunks are on disk, want 10", n)
+	}
+}
+
+// A halfSource delivers the first half of the chunks, and the others after goOn.
+type halfSource struct {
+	origin.Source
+	goOn <-chan struct{}
+}
+
+func (s halfSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
+	run, err := s.Source.Chunks(ctx, x, r, o)
+	if err == nil && r.Len() > 1 {
+		o.OnPartial(run.Slice(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(r.Len()/2)}))
+		<-s.goOn
+	}
+	return run, err
 }
