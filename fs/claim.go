@@ -46,9 +46,10 @@ func (f *filesystem) unprovenSHA256(v *volume, e *page.Entry) (*[32]byte, error)
 	return want, nil
 }
 
-// acquireClaim gives a handle the claim of its file.
-func (f *filesystem) acquireClaim(h *fileHandle, want [32]byte) {
-	k := claims.Key{Ino: h.ino, File: h.id, SHA256: want}
+// acquireClaim gives a handle the claim of its path, which is compared with its reads. The claim of an entry
+// (isClaim) is not: the Xet hash proves the bytes, and SHA-256 would take a third of the rate.
+func (f *filesystem) acquireClaim(h *fileHandle) {
+	k := claims.Key{Ino: h.ino, File: h.id, SHA256: *h.want}
 	if r, ok := h.reader.(unprovenReader); ok {
 		k.File = r.File() // another File with this ID may have returned wrong bytes
 	}
@@ -56,16 +57,16 @@ func (f *filesystem) acquireClaim(h *fileHandle, want [32]byte) {
 	h.claim, h.dropPages = c, h.dropPages || isNew
 }
 
-// falseClaim returns an error if the SHA-256 of an open file differs from its claim. It waits for
+// falseClaim returns an error if the SHA-256 of an open file is not the wanted one. It waits for
 // the proof of a gated file, and compares another one if its SHA-256 is known.
 func (f *filesystem) falseClaim(ctx context.Context, h *fileHandle) error {
-	if h.claim == nil {
+	if h.want == nil {
 		return nil
 	}
 	if r, ok := h.reader.(unprovenReader); ok {
-		return r.CheckSHA256(ctx, h.claim.SHA256)
+		return r.CheckSHA256(ctx, *h.want)
 	}
-	return f.engine.CheckSHA256(h.id, h.claim.SHA256)
+	return f.engine.CheckSHA256(h.id, *h.want)
 }
 
 // checkClaim adds a read of an open file to its claim. For a false claim it returns an error and

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -140,5 +141,19 @@ func TestClaimIsNoAttribute(t *testing.T) {
 	e.ProveSHA256(f.ID.File, sum)
 	if _, err := unix.Getxattr(m.path("f"), xattrSHA256, value); string(value) != hex.EncodeToString(sum[:]) {
 		t.Errorf("%s is %s, %v, want %x", xattrSHA256, value, err, sum)
+	}
+}
+
+// Programs that announce sequential reads get more readahead, whose reads end in any order. They see the error
+// of a false name.
+func TestFalseClaimReadAhead(t *testing.T) {
+	e := newFakeEngine()
+	entry := e.file("by-hash/f", pattern(64<<20))
+	entry.ID.Shard[0] = 1
+	entry.Path = "by-sha256/" + strings.Repeat("ab", 32)
+	m := mountFake(t, claimTree{newFakeTree(entry)}, e, Options{})
+	out, err := exec.Command("cat", m.path(entry.Path)).CombinedOutput() // it calls posix_fadvise
+	if err == nil || !bytes.HasSuffix(out, []byte("Input/output error\n")) {
+		t.Errorf("cat: %v, %d bytes", err, len(out))
 	}
 }

@@ -29,7 +29,8 @@ type fileHandle struct {
 	reader  rangeReader
 	backing backing       // the materialized file, for splicing; nil: none
 	inode   *openInode    // nil: not counted
-	claim   *claims.Claim // unproven; nil: none
+	want    *[32]byte     // unproven SHA-256 of the entry or the path; nil: none
+	claim   *claims.Claim // of want, computed from the reads; nil: not computed
 
 	dropPages bool // by the kernel at the open: they may be wrong, or claim has not seen them
 }
@@ -86,11 +87,11 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	}
 	f.sequences.Opened(from, &e)
 	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e}
-	want, err := f.unprovenSHA256(from.vol, &e)
-	if err != nil {
+	var err error
+	if h.want, err = f.unprovenSHA256(from.vol, &e); err != nil {
 		return nil, f.failed("open", from, &e, ino, err)
 	}
-	if f.shared == nil && hasTerms(&e) && f.openBacking(h, want == nil) {
+	if f.shared == nil && hasTerms(&e) && f.openBacking(h) {
 		return h, fuse.OK
 	}
 	if e.Size >= largeFile {
@@ -105,8 +106,8 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	if r, ok := h.reader.(unprovenReader); ok {
 		h.dropPages = !r.KeepsPages(ino)
 	}
-	if want != nil {
-		f.acquireClaim(h, *want)
+	if h.want != nil && !f.isClaim(&e) {
+		f.acquireClaim(h)
 	}
 	return h, fuse.OK
 }
@@ -121,11 +122,11 @@ func (h *fileHandle) needsProof() bool {
 }
 
 // openBacking opens the materialized file, and reports whether the kernel reads the file
-// directly. In that case the open needs no origin. The reads of a file with an unproven claim have to pass
-// through this process.
-func (f *filesystem) openBacking(h *fileHandle, proven bool) bool {
+// directly. In that case the open needs no origin. The reads of a file with an unproven SHA-256 have to
+// pass through this process.
+func (f *filesystem) openBacking(h *fileHandle) bool {
 	if h.inode = f.passthrough.join(h.ino); h.inode == nil {
-		if proven {
+		if h.want == nil {
 			h.backing = f.findBacking(h)
 		}
 		h.inode = f.passthrough.open(h.ino, h.backing)

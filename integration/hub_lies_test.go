@@ -16,10 +16,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/codec/xorb"
 	"github.com/xetfs/xetfs/integration/internal/harness"
@@ -89,8 +89,8 @@ func swapXetHashes(r *http.Request, body []byte) []byte {
 }
 
 // F54: the listing of a Hub names the content of other files, which contradicts its SHA-256. No byte of
-// a small file is wrong, and the read that completes a large one fails, as do later ones. A sound Hub
-// heals the mounts that follow.
+// a small file is wrong. A large one has the content that its Xet hash names, until it is stored as a plain
+// file. A sound Hub heals the mounts that follow.
 func TestF54_HubSwapsFiles(t *testing.T) {
 	harness.NeedFuse(t)
 	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
@@ -107,11 +107,14 @@ func TestF54_HubSwapsFiles(t *testing.T) {
 	hub := newLiar(t, serveHub(t, store), swapXetHashes)
 	useHub(t, hub.URL)
 	cache := "--cache-dir=" + t.TempDir()
-	for _, flags := range [][]string{{cache}, {cache, "--strict"}, {cache}} {
+	m := harness.MountSource(t, "hf://org/model", cache)
+	m.Shows(t, "large-one", want["large-two"])
+	awaitStored(t, m.Path("large-one"))
+	m.Unmount()
+	for _, flags := range [][]string{{cache, "--strict"}, {cache}} {
 		m := harness.MountSource(t, "hf://org/model", flags...)
 		for name := range want {
-			strict := len(flags) > 1 || strings.HasPrefix(name, "small")
-			readLie(t, m.Path(name), strict)
+			readLie(t, m.Path(name))
 		}
 		if _, ok := m.Log.Wait(harness.MountLimit, harness.Event("listing_doubted")); !ok {
 			t.Errorf("no event listing_doubted:\n%s", m.Log)
@@ -123,52 +126,36 @@ func TestF54_HubSwapsFiles(t *testing.T) {
 		t.Errorf("cat: exit status %d after %d bytes: %s", status, len(out), harness.StderrOf(err))
 	}
 	hub.active.Store(false)
-	m := harness.MountSource(t, "hf://org/model", cache)
+	m = harness.MountSource(t, "hf://org/model", cache)
 	for name, content := range want {
 		m.Shows(t, name, content)
 	}
 	m.Quiet()
 }
 
-// F54: programs that announce sequential reads get more readahead, whose reads end in any order. Each of
-// them sees the error of a listing that exchanges two files.
-func TestF54_HubSwapsFilesReadAhead(t *testing.T) {
-	harness.NeedFuse(t)
-	folder, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
-	names := []string{"large-one", "large-two"}
-	for i, name := range names {
-		harness.WriteFile(t, filepath.Join(folder, name), harness.Noise(uint64(i), 64<<20))
-	}
-	harness.Publish(t, store, "org/model", folder)
-	useHub(t, newLiar(t, serveHub(t, store), swapXetHashes).URL)
-	for range 4 {
-		m := harness.MountSource(t, "hf://org/model", "--cache-dir=off", "--follow=off")
-		var readers sync.WaitGroup
-		for _, name := range names {
-			readers.Go(func() {
-				cat := exec.Command("cat", m.Path(name)) // it calls posix_fadvise
-				cat.Stdout = io.Discard
-				var stderr strings.Builder
-				cat.Stderr = &stderr
-				if err := cat.Run(); err == nil || !strings.Contains(stderr.String(), "Input/output error") {
-					t.Errorf("cat %s: %v: %s", name, err, stderr.String())
-				}
-			})
+// awaitStored returns once opens of a file fail: it was stored as a plain file, and its SHA-256 is known.
+func awaitStored(t *testing.T, path string) {
+	t.Helper()
+	for end := time.Now().Add(harness.MountLimit); ; time.Sleep(20 * time.Millisecond) {
+		f, err := os.Open(path)
+		if err != nil {
+			return
 		}
-		readers.Wait()
-		m.Unmount()
+		f.Close()
+		if time.Now().After(end) {
+			t.Fatalf("%s: the wrong SHA-256 is not found", filepath.Base(path))
+		}
 	}
 }
 
-// readLie reads a file whose entry is wrong, twice. With strict, the first byte is an error already.
-func readLie(t *testing.T, path string, strict bool) {
+// readLie reads a file whose entry is wrong. The first byte is an error already.
+func readLie(t *testing.T, path string) {
 	t.Helper()
 	for range 2 {
 		got, err := os.ReadFile(path)
-		if err == nil || !strings.Contains(err.Error(), "input/output error") || strict && len(got) > 0 {
+		if err == nil || !strings.Contains(err.Error(), "input/output error") || len(got) > 0 {
 			t.Errorf("%s: %d bytes, %v", filepath.Base(path), len(got), err)
 		}
-		strict = true // the SHA-256 is known
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package claims computes the SHA-256 of open files from their reads, where a path or an entry claims one
-// that nothing has proven. The caller reports a false one.
+// Package claims computes the SHA-256 of open files from their reads, where a path claims one that nothing
+// has proven. The caller reports a false one.
 //
 // In order of use: Set.Acquire for each handle; Claim.Begin, Claim.Add and Claim.End for each read; and
 // Set.Release.
@@ -39,7 +39,7 @@ type Set struct {
 type Key struct {
 	Ino    uint64
 	File   any      // identity of the content, comparable: handles that differ in it share nothing
-	SHA256 [32]byte // of the whole file, by its path or its entry
+	SHA256 [32]byte // of the whole file, by its path
 }
 
 // A Claim is an unproven SHA-256 of an open file. It hashes the reads that follow each other from the
