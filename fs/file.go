@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/claims"
+	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // A fileHandle is one open file descriptor. On a stateless mount it is one file.
@@ -172,7 +173,7 @@ func hasTerms(e *page.Entry) bool { return e.Size > 0 && e.Inline == nil }
 func (f *filesystem) openReader(ctx context.Context, e *page.Entry) (rangeReader, error) {
 	if !hasTerms(e) {
 		if int64(len(e.Inline)) != e.Size {
-			return nil, sizeMismatch(e, int64(len(e.Inline)))
+			return nil, reconstruct.WrongSize(int64(len(e.Inline)), e.Size)
 		}
 		return inlineReader(e.Inline), nil
 	}
@@ -182,13 +183,9 @@ func (f *filesystem) openReader(ctx context.Context, e *page.Entry) (rangeReader
 	}
 	if size != e.Size {
 		r.Close()
-		return nil, sizeMismatch(e, size)
+		return nil, reconstruct.WrongSize(size, e.Size)
 	}
 	return r, nil
-}
-
-func sizeMismatch(e *page.Entry, size int64) error {
-	return codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", size, e.Size)
 }
 
 // Read implements fuse.RawFileSystem. The bytes go straight into the reply.

@@ -157,6 +157,12 @@ func (r *Reader) OpenSize(ctx context.Context, id codec.FileID, size int64) (*Fi
 	return f, err
 }
 
+// WrongSize is the error of a file whose terms hold got bytes and whose entry says want. It is
+// codec.ErrCorrupt.
+func WrongSize(got, want int64) error {
+	return codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", got, want)
+}
+
 // addFile returns the open file of a File Info block.
 func (r *Reader) addFile(id codec.FileID, fi *shard.FileInfo) *File {
 	f := newFile(r, id, fi)

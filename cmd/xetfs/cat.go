@@ -14,7 +14,6 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
-	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
@@ -128,7 +127,7 @@ func openFile(ctx context.Context, s *stack.Source, e *page.Entry) (*reconstruct
 		return nil, err
 	}
 	if f.Size() != e.Size {
-		return nil, codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", f.Size(), e.Size)
+		return nil, reconstruct.WrongSize(f.Size(), e.Size)
 	}
 	return f, nil
 }

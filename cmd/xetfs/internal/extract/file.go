@@ -92,7 +92,7 @@ func (r *run) writeContent(ctx context.Context, p *part, e *page.Entry, read fun
 	w := countingWriter{p.file, read}
 	if e.Size == 0 || len(e.Inline) > 0 {
 		if int64(len(e.Inline)) != e.Size {
-			return wrongSize(e, int64(len(e.Inline)))
+			return reconstruct.WrongSize(int64(len(e.Inline)), e.Size)
 		}
 		return cmp.Or(p.truncate(), writeAll(w, e.Inline))
 	}
@@ -101,7 +101,7 @@ func (r *run) writeContent(ctx context.Context, p *part, e *page.Entry, read fun
 		return err
 	}
 	if f.Size() != e.Size {
-		return wrongSize(e, f.Size())
+		return reconstruct.WrongSize(f.Size(), e.Size)
 	}
 	want := catalog.ExpectedSHA256(r.Tree, e)
 	if e.Size >= leastLarge && want != nil {
@@ -140,10 +140,6 @@ func readAnnounced(ctx context.Context, f *reconstruct.File, want *[32]byte) ([]
 		return nil, reconstruct.WrongSHA256(f.ID(), sha256.Sum256(b), *want)
 	}
 	return b, nil
-}
-
-func wrongSize(e *page.Entry, size int64) error {
-	return codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", size, e.Size)
 }
 
 // A countingWriter reports how many bytes were written.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
-	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
@@ -148,7 +147,7 @@ func (c Content) OpenFile(ctx context.Context, f *hub.File) (hub.ContentReader, 
 		return nil, err
 	}
 	if file.Size() != f.Size {
-		return nil, codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", file.Size(), f.Size)
+		return nil, reconstruct.WrongSize(file.Size(), f.Size)
 	}
 	if c.Mirror == nil || f.ID.File.IsPlain() {
 		return file.Handle(), nil

@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/reconstruct"
 )
 
 // Limits of the requests for the chunks of a remote xorb.
@@ -109,7 +110,7 @@ func (r *Run) storeTerms(ctx context.Context, path string, terms []codec.Term, d
 // fits returns an error unless the terms of a file hold as many bytes as its entry says.
 func (c file) fits(size int64) error {
 	if size != c.size {
-		return codec.Corrupt("terms", 0, "hold %d bytes, the catalog says %d", size, c.size)
+		return reconstruct.WrongSize(size, c.size)
 	}
 	return nil
 }
