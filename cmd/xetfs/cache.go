@@ -39,7 +39,7 @@ func newCacheStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the size of the cache, and its writer",
 		Long: `Shows the size of the disk cache, and which process writes to it. Each mount counts its own hits:
-getfattr -n user.xet.stats MOUNTPOINT. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+getfattr -n user.xet.stats MOUNTPOINT.`,
 		Annotations: see("cache", "json", "statistics"),
 		Example: `  xetfs cache status
   xetfs cache status --json | jq .bytes`,
@@ -81,7 +81,7 @@ func newCacheList() *cobra.Command {
 		Short: "List the content",
 		Long: `Lists the content of the disk cache, one line per object: kind, hash, chunks, bytes. A xorb counts
 those of its chunks that are cached, as packed bytes. A page is an index page of a catalog, or the
-chunk offsets of a xorb. A file is a complete plain file. The lines have no order. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+chunk offsets of a xorb. A file is a complete plain file. The lines have no order.`,
 		Annotations: see("cache", "json"),
 		Example: `  xetfs cache list
   xetfs cache list --json | jq '[.entries[].bytes] | add'`,
@@ -113,7 +113,7 @@ status is 6 if there is damage.
 
 Chunks and pages are compared at every read. The kernel reads plain files directly, without xetfs,
 so a read checks only their size and times. This command finds silent changes by a bad disk at once.
-A missing file of the cache is no damage, and is not reported. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+A missing file of the cache is no damage, and is not reported.`,
 		Annotations: see("cache", "json"),
 		Example: `  xetfs cache verify
   xetfs cache verify --json | jq .sound`,
@@ -157,8 +157,7 @@ func newCacheClear() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clear",
 		Short: "Remove the whole content",
-		Long: `Removes everything from the disk cache. While another process writes to it, the command is refused.
-The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.`,
+		Long: `Removes everything from the disk cache. While another process writes to it, the command is refused.`,
 		Annotations:       see("cache", "json"),
 		Example:           `  xetfs cache clear`,
 		Args:              arguments(0, 0),
@@ -185,7 +184,7 @@ func newCacheTrim() *cobra.Command {
 		Long: `Evicts the least used content of the disk cache until its total size is at most SIZE. SIZE is a
 number of bytes, like 10GB (10 * 10^9) or 10GiB (10 * 2^30), or a percentage of the file system. Chunks are evicted in
 large segments, so the remaining size may be much smaller. While another process writes to the
-cache, the command is refused. The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says.
+cache, the command is refused.
 
 Mounts observe a limit automatically, see xetfs mount --cache-size.`,
 		Annotations: see("cache", "json"),
