@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -56,8 +57,9 @@ type Importer struct {
 
 	plain atomic.Pointer[[]plainIndex] // open versions of the index of files outside Xet; nil: none
 
-	mu  sync.Mutex // held during an update, so that there is one at a time
-	tag string     // of the last answer; guarded by mu
+	mu     sync.Mutex   // held during an update, so that there is one at a time
+	tag    string       // of the last answer; guarded by mu
+	failed failedImport // by Follow; guarded by mu
 
 	doubt doubt
 }
@@ -135,8 +137,8 @@ func (im *Importer) Folder() string { return im.folder }
 func (im *Importer) Symbol() string { return im.symbol }
 
 // Update makes the current commit of the revision the newest version, unless it is already. If the
-// Hub does not answer, the version of an earlier update remains, with one event. A refusal of
-// the Hub is an error.
+// Hub does not answer or its listing is wrong, the version of an earlier update remains, with one
+// event. A refusal of the Hub is an error.
 func (im *Importer) Update(ctx context.Context) error {
 	st, err := im.next(ctx)
 	if err != nil || st == nil {
@@ -144,7 +146,19 @@ func (im *Importer) Update(ctx context.Context) error {
 	}
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	return im.show(ctx, *st)
+	return im.orKnown(ctx, im.show(ctx, *st))
+}
+
+// orKnown returns the error of an import, unless an older version can be shown.
+func (im *Importer) orKnown(ctx context.Context, err error) error {
+	if ctx.Err() != nil || !errors.Is(err, origin.ErrUnavailable) && !errors.Is(err, codec.ErrCorrupt) {
+		return err
+	}
+	known, headErr := im.head(ctx)
+	if headErr != nil {
+		return err
+	}
+	return im.offline(known, err)
 }
 
 // next returns the commit to import; nil: the newest version is to be shown.
@@ -156,7 +170,7 @@ func (im *Importer) next(ctx context.Context) (*hub.State, error) {
 	case err != nil:
 		return nil, err
 	case im.o.Offline:
-		return nil, im.offline(known, errOffline)
+		return nil, im.offline(known, fmt.Errorf("%w: %w", origin.ErrUnavailable, ErrOffline))
 	case known != "" && known == im.repo.Address().Revision && !im.isDoubted():
 		return nil, nil // a commit never changes
 	}
@@ -208,14 +222,15 @@ func (im *Importer) show(ctx context.Context, st hub.State) error {
 	return err
 }
 
-var errOffline = fmt.Errorf("%w: HF_HUB_OFFLINE is set", origin.ErrUnavailable)
+// ErrOffline is the reason why Options.Offline is set.
+var ErrOffline = errors.New("HF_HUB_OFFLINE is set")
 
 // offline returns why there is no version to show. It logs that an older one is shown.
 func (im *Importer) offline(known string, err error) error {
 	if known == "" {
 		return err
 	}
-	im.o.Logger.Warn("the Hub does not answer; the version of an earlier mount is shown", "event", "hub_offline",
+	im.o.Logger.Warn("the Hub cannot be read; the version of an earlier mount is shown", "event", "hub_offline",
 		"symbol", im.symbol, "commit", known, "err", err)
 	return nil
 }

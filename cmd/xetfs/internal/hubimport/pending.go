@@ -153,13 +153,18 @@ func (p *pendingTree) folder(ctx context.Context, dir string) ([]page.Entry, err
 	if entries != nil || err != nil {
 		return entries, err
 	}
+	return nil, p.wait(ctx)
+}
+
+// wait returns nil once the import is complete.
+func (p *pendingTree) wait(ctx context.Context) error {
 	select {
 	case <-p.complete:
-		return nil, nil
+		return nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	case <-p.im.ctx.Done():
-		return nil, errPending
+		return errPending
 	}
 }
 

@@ -33,13 +33,25 @@ type plainIndex struct {
 var _ hub.Locator = (*Importer)(nil)
 
 // Locate implements hub.Locator. The newest commit with the file counts, because the Hub may
-// delete older ones. Without a free file descriptor, Locate waits for one.
+// delete older ones. Without a free file descriptor, Locate waits for one. A file that a pending tree does
+// not remember any more is found once the import is complete.
 func (im *Importer) Locate(ctx context.Context, file codec.Hash) (hub.PlainFile, error) {
-	if p := im.pending.Load(); p != nil {
+	if p := im.pending.Load(); p != nil && p.done() == nil {
 		if f, ok := p.locate(file); ok {
 			return f, nil
 		}
+		if f, err := im.locateStored(ctx, file); !errors.Is(err, origin.ErrNotFound) {
+			return f, err
+		}
+		if err := p.wait(ctx); err != nil {
+			return hub.PlainFile{}, err
+		}
 	}
+	return im.locateStored(ctx, file)
+}
+
+// locateStored finds a file of the versions in the catalog.
+func (im *Importer) locateStored(ctx context.Context, file codec.Hash) (hub.PlainFile, error) {
 	for pause := minWait; ; pause = min(2*pause, maxWait) {
 		f, err := im.locate(ctx, hex.EncodeToString(file[:]))
 		switch {

@@ -36,6 +36,11 @@ func (im *Importer) Start(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case err := <-first:
+		known, headErr := im.head(ctx)
+		if err != nil && headErr == nil && known != "" {
+			im.pending.Store(nil) // complete ends
+			return im.orKnown(ctx, err)
+		}
 		if !errors.Is(err, origin.ErrUnavailable) {
 			return err
 		}
@@ -47,12 +52,12 @@ func (im *Importer) Start(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// complete imports the commit of a pending tree. It tries until Close, and sends the result of the
-// first try.
+// complete imports the commit of a pending tree. It tries until Close or until the tree is replaced by an
+// older version, and sends the result of the first try.
 func (im *Importer) complete(p *pendingTree, first chan<- error) {
 	logged := ""
 	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
-		err := im.importPending(p)
+		err := im.importPending(p, first != nil)
 		if first != nil {
 			first <- err
 			first = nil
@@ -60,23 +65,30 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 		if err == nil || im.ctx.Err() != nil {
 			return
 		}
-		if err.Error() != logged {
-			logged = err.Error()
+		if text := withoutDigits(err); text != logged {
+			logged = text
 			im.o.Logger.Warn("the listing cannot be read; folders are listed when they are opened", "event", "import_failed",
 				"symbol", im.symbol, "commit", p.state.ID, "err", err)
 		}
-		if origin.Sleep(im.ctx, pause) != nil {
+		if origin.Sleep(im.ctx, pause) != nil || im.pending.Load() != p {
 			return
 		}
 	}
 }
 
-// importPending is one try of complete.
-func (im *Importer) importPending(p *pendingTree) (err error) {
+// importPending is one try of complete. Later tries import the commit of the revision at that time: the
+// first one may be gone, and Follow may have imported a newer one.
+func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 	defer flight.Guard(&err)
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	if err := im.show(im.ctx, p.state); err != nil {
+	st := p.state
+	if !isFirst {
+		if st, err = im.repo.Resolve(im.ctx, ""); err != nil {
+			return err
+		}
+	}
+	if err := im.show(im.ctx, st); err != nil {
 		return err
 	}
 	t, err := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})

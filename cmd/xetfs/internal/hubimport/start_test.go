@@ -3,6 +3,8 @@ package hubimport
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	iofs "io/fs"
 	"net/http"
 	"slices"
@@ -12,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -190,5 +194,188 @@ func TestStartWithBadListing(t *testing.T) {
 	im := f.open(t, "hf://org/m", func(o *Options) { o.Wait = time.Minute })
 	if err := im.Start(t.Context()); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "page after page") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// heal ends failListings.
+func (f *fixture) heal() {
+	f.Lock()
+	defer f.Unlock()
+	f.Answer = nil
+}
+
+// awaitImport waits for the end of a pending import.
+func awaitImport(t *testing.T, im *Importer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), codectest.Patience)
+	defer cancel()
+	if err := im.pending.Load().wait(ctx); err != nil {
+		t.Fatal("the import does not complete")
+	}
+}
+
+// commits returns the commits of all versions, newest first.
+func commits(t *testing.T, im *Importer) (all []string) {
+	t.Helper()
+	for v, err := range im.catalog.History(t.Context(), im.symbol) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, labelOf(v))
+	}
+	return all
+}
+
+// The branch moves while its listing cannot be read. The import ends with the newer commit, whether the old
+// one is gone or not, and whether Follow has imported it or not.
+func TestStartBeforeForcePush(t *testing.T) {
+	for _, isGone := range []bool{true, false} {
+		for _, polled := range []bool{true, false} {
+			t.Run(fmt.Sprintf("gone=%v,polled=%v", isGone, polled), func(t *testing.T) {
+				f := newFixture(t)
+				old := f.Commit("model/org/m", "main", hubtest.File{Path: "old"})
+				failListings(f)
+				im := f.open(t, "hf://org/m")
+				if err := im.Start(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c := im.Catalog(im.catalog)
+				if isGone {
+					f.Delete("model/org/m", old)
+				}
+				now := f.Commit("model/org/m", "main", hubtest.File{Path: "new"})
+				f.heal()
+				if polled {
+					if err := im.poll(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				awaitImport(t, im)
+				if got := commits(t, im); !slices.Equal(got, []string{now}) {
+					t.Errorf("versions %.8q, want %.8q", got, now)
+				}
+				if row, err := c.Latest(t.Context(), im.symbol); err != nil || row.Root.IsZero() {
+					t.Errorf("Latest = %+v, %v", row, err)
+				}
+			})
+		}
+	}
+}
+
+// A listing that fails leaves the version of an earlier mount.
+func TestFailedListingKeepsVersion(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter){
+		"unavailable": func(w http.ResponseWriter) { http.Error(w, "busy", http.StatusServiceUnavailable) },
+		"corrupt":     func(w http.ResponseWriter) { io.WriteString(w, `[{"type":"file","path":"a","size":1,"oid":"zz"}]`) },
+	} {
+		for _, start := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, start=%v", name, start), func(t *testing.T) {
+				f := newFixture(t)
+				f.Commit("model/org/m", "main", hubtest.File{Path: "old"})
+				update(t, f.open(t, "hf://org/m"))
+				f.Commit("model/org/m", "main", hubtest.File{Path: "new"})
+				f.Lock()
+				f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+					isListing := strings.Contains(r.URL.Path, "/tree/")
+					if isListing {
+						answer(w)
+					}
+					return isListing
+				}
+				f.Unlock()
+				im := f.open(t, "hf://org/m", func(o *Options) { o.Wait = codectest.Patience })
+				begin := im.Update
+				if start {
+					begin = im.Start
+				}
+				if err := begin(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				tree, err := im.Catalog(im.catalog).Open(t.Context(), im.symbol, names.AsOf{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := namesIn(t, tree, "", ""); !slices.Equal(got, []string{"old"}) {
+					t.Errorf("top: %q", got)
+				}
+				if n := strings.Count(f.log.String(), "event=hub_offline"); n != 1 {
+					t.Errorf("%d events", n)
+				}
+			})
+		}
+	}
+}
+
+// A file whose location a pending tree has forgotten is found after the import.
+func TestLocateAfterImport(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a", Content: []byte("text")})
+	failListings(f)
+	im := f.open(t, "hf://org/m")
+	if err := im.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := im.pending.Load()
+	e := lookup(t, p, "a")
+	p.mu.Lock()
+	p.plain = lru.New[codec.Hash, hub.PlainFile](0, nil)
+	p.mu.Unlock()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := im.Locate(ended, e.ID.File); !errors.Is(err, context.Canceled) {
+		t.Errorf("before the import: %v", err)
+	}
+	f.heal()
+	if got, err := im.Locate(t.Context(), e.ID.File); err != nil || got.Path != "a" {
+		t.Errorf("Locate = %+v, %v", got, err)
+	}
+}
+
+// A poll does not wait for an import: the end of a mount waits for it.
+func TestPollDuringImport(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	im := f.open(t, "hf://org/m")
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	if err := im.poll(t.Context()); err != nil || len(f.Requests("")) > 0 {
+		t.Errorf("%v, %q", err, f.Requests(""))
+	}
+}
+
+// A listing that fails is not read again at each poll. A new commit is listed at once.
+func TestPollPausesAfterFailure(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	im := f.open(t, "hf://org/m")
+	update(t, im)
+	bad := hubtest.File{Path: "b", Content: []byte("x"), Xet: "123"}
+	listings := func(polls int) int {
+		before := len(f.Requests("/tree/"))
+		for range polls {
+			if err := im.poll(t.Context()); err == nil {
+				t.Error("a wrong listing is no error")
+			}
+		}
+		return len(f.Requests("/tree/")) - before
+	}
+	for range 2 {
+		f.Commit("model/org/m", "main", bad)
+		if n := listings(20); n != 4 {
+			t.Errorf("%d listings in 20 polls, want 4", n)
+		}
+		bad.Path += "b"
+	}
+	now := f.Commit("model/org/m", "main", hubtest.File{Path: "c"})
+	if err := im.poll(t.Context()); err != nil || commits(t, im)[0] != now {
+		t.Errorf("a sound commit: %v", err)
+	}
+}
+
+// Reasons that differ in numbers are one event.
+func TestWithoutDigits(t *testing.T) {
+	a, b := errors.New("refused, next try in 12 s"), errors.New("refused, next try in 3 s")
+	if withoutDigits(a) != withoutDigits(b) || withoutDigits(a) == withoutDigits(errors.New("refused")) {
+		t.Errorf("%q, %q", withoutDigits(a), withoutDigits(b))
 	}
 }
