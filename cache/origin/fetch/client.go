@@ -17,11 +17,14 @@ import (
 
 // Options tune a Client. The zero value is right.
 type Options struct {
-	Conns     int               // maximum number of connections for data; 0: 64, and fewer with less than 1024 descriptors. As many again, up to 16, for names
-	Connect   time.Duration     // limit for a new connection; 0: 5 s
-	Stall     time.Duration     // an attempt ends after this time with less than 1 KiB/s; 0: 10 s
-	RootCAs   *x509.CertPool    // nil: those of the system
-	Transport http.RoundTripper // for all requests, instead of own connections; nil: own connections
+	Conns   int            // maximum number of connections for data; 0: 64, and fewer with less than 1024 descriptors. As many again, up to 16, for names
+	Connect time.Duration  // limit for a new connection; 0: 5 s
+	Stall   time.Duration  // an attempt ends after this time with less than 1 KiB/s; 0: 10 s
+	RootCAs *x509.CertPool // nil: those of the system
+
+	// Transport is for all requests, instead of own connections; nil: own connections. It may return an
+	// origin.HintError.
+	Transport http.RoundTripper
 
 	Attempts int           // maximum number of answers with an error status per call; 0: 6
 	Pause    time.Duration // the first pause between attempts is random, up to this, and then doubles; 0: 200 ms

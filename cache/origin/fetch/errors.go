@@ -72,7 +72,10 @@ func (a *answer) lost(err error) error {
 	var redirect redirectError
 	var certificate *tls.CertificateVerificationError
 	var status proxyError
+	var refused *origin.HintError // of Options.Transport
 	switch {
+	case errors.As(err, &refused):
+		return &origin.HintError{Err: a.unavailable("%w", refused.Err), After: refused.After, Tries: refused.Tries}
 	case errors.As(err, &certificate):
 		return a.permanent("%s", certificateReason(certificate))
 	case strings.Contains(err.Error(), "protocol version"): // of crypto/tls, in two spellings

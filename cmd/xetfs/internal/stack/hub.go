@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,10 +31,11 @@ const hubName = "hub"
 // A hubSource is an open repository of the Hub. Its catalog is on the local disk.
 type hubSource struct {
 	*hubimport.Importer
-	repo   *hub.Repo
-	remote Remote
-	temp   string      // folder of the catalog without a folder of all caches; "": none
-	xet    *cas.Client // nil: files are not read
+	repo    *hub.Repo
+	remote  Remote
+	offline bool        // no request is sent
+	temp    string      // folder of the catalog without a folder of all caches; "": none
+	xet     *cas.Client // nil: files are not read
 
 	stop      context.CancelFunc // ends the follower
 	following sync.WaitGroup
@@ -42,7 +44,7 @@ type hubSource struct {
 // openHub opens a repository and makes its current commit a version. If early is set, it does
 // not wait for a long listing.
 func openHub(ctx context.Context, address string, r Remote, early bool) (*hubSource, error) {
-	h := &hubSource{remote: r, stop: func() {}}
+	h := &hubSource{remote: r, offline: auth.IsTrue(r.getenv("HF_HUB_OFFLINE")), stop: func() {}}
 	err := h.open(ctx, address)
 	switch {
 	case err != nil:
@@ -78,7 +80,7 @@ func (h *hubSource) open(ctx context.Context, address string) error {
 		folder = h.temp
 	}
 	h.Importer, err = hubimport.Open(ctx, h.repo, hubimport.Options{
-		Folder: folder, Offline: auth.IsTrue(h.remote.getenv("HF_HUB_OFFLINE")), Logger: h.remote.Log,
+		Folder: folder, Offline: h.offline, Logger: h.remote.Log,
 	})
 	return err
 }
@@ -102,7 +104,26 @@ func tokenFunc(h auth.Hub) func() (string, error) {
 
 // fetch returns the options of requests.
 func (h *hubSource) fetch() fetch.Options {
-	return fetch.Options{Logger: h.remote.Log, Limits: h.remote.limits(), Counters: h.remote.Counters}
+	o := fetch.Options{Logger: h.remote.Log, Limits: h.remote.limits(), Counters: h.remote.Counters}
+	if h.offline {
+		o.Transport = offline{}
+	}
+	return o
+}
+
+// An offline refuses all requests. No call is repeated.
+type offline struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (offline) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &origin.HintError{Err: hubimport.ErrOffline, Tries: 1}
+}
+
+// connect requests the token for reads, before the first one.
+func (h *hubSource) connect() {
+	if !h.offline {
+		h.xet.Connect()
+	}
 }
 
 // source returns the files of the repository. Metadata is stored in backend, which may be nil.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/hubimport"
 )
 
 const hubCanary = "hf_CANARY7f3a"
@@ -99,5 +100,33 @@ func TestHubCatalog(t *testing.T) {
 	}
 	if len(commits) != 2 || commits[0] != id || !strings.HasPrefix(commits[1], "63") {
 		t.Errorf("commits %q", commits)
+	}
+}
+
+// With HF_HUB_OFFLINE no request is sent. Reads of what is not cached fail at once.
+func TestHubOfflineSendsNothing(t *testing.T) {
+	s := hubtest.New(t)
+	s.Commit("model/org/m", "main",
+		hubtest.File{Path: "git", Content: []byte("small")},
+		hubtest.File{Path: "xet", Content: []byte("chunks"), Xet: strings.Repeat("0123456789abcdef", 4)},
+	)
+	caches := t.TempDir()
+	inCaches := func(o *Options) { o.Remote.CacheDir = caches }
+	src, err := openHubSource(t, s, "hf://org/m", nil, inCaches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src.Close()
+	before := len(s.Requests(""))
+	if src, err = openHubSource(t, s, "hf://org/m", map[string]string{"HF_HUB_OFFLINE": "1"}, inCaches, func(o *Options) { o.Early = true }); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"git", "xet"} {
+		if _, err := readHub(t, src, name); !errors.Is(err, hubimport.ErrOffline) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got := s.Requests("")[before:]; len(got) > 0 {
+		t.Errorf("requests %q", got)
 	}
 }

@@ -234,7 +234,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 	if s.hub != nil && err == nil {
 		s.Catalog = s.hub.Catalog(s.Stored)
 		if o.Early {
-			s.hub.xet.Connect()
+			s.hub.connect()
 		}
 	}
 	return err
