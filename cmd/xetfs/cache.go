@@ -155,9 +155,9 @@ func newCacheClear() *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "clear",
-		Short: "Remove the whole content",
-		Long: `Removes everything from the disk cache. While another process writes to it, the command is refused.`,
+		Use:               "clear",
+		Short:             "Remove the whole content",
+		Long:              `Removes everything from the disk cache. While another process writes to it, the command is refused.`,
 		Annotations:       see("cache", "json"),
 		Example:           `  xetfs cache clear`,
 		Args:              arguments(0, 0),
