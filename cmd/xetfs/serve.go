@@ -252,6 +252,7 @@ func (o *serveOptions) cacheFolder(source string) (*stack.CacheFolder, error) {
 
 // sourceOptions returns the options of one of several sources, without a disk cache.
 func (o *serveOptions) sourceOptions(remote stack.Remote, sources int64) stack.Options {
+	remote.KeepDeleted = true // a mirror serves what it has
 	return stack.Options{
 		Bare:   o.bare,
 		Budget: stack.DivideMemory(stack.LimitMemory(int64(o.memory.value), remote.Log) / sources),

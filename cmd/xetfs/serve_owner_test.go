@@ -204,3 +204,21 @@ func TestMirrorOwnsCache(t *testing.T) {
 		}
 	}
 }
+
+// A mirror that starts after the Hub has deleted a repository serves what it has of it.
+func TestMirrorOfDeletedRepository(t *testing.T) {
+	s := hubtest.New(t)
+	s.Commit("model/org/m", "main", hubtest.File{Path: "f", Content: []byte("content")})
+	t.Setenv("HF_ENDPOINT", s.URL)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, isDeleted := range []bool{false, true} {
+		if isDeleted {
+			s.Delete("model/org/m", "")
+		}
+		mirror, stop := startServeUntil(t, "hf://org/m")
+		if status, _, body := get(t, mirror+"/org/m/resolve/main/f", ""); status != 200 || body != "content" {
+			t.Errorf("deleted=%v: status %d, %q", isDeleted, status, body)
+		}
+		stop()
+	}
+}

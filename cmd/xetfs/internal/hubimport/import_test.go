@@ -274,6 +274,11 @@ func TestOffline(t *testing.T) {
 	if err := f.open(t, "hf://org/m").Update(t.Context()); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("a deleted repository: %v", err)
 	}
+	mirror := f.open(t, "hf://org/m", func(o *Options) { o.KeepDeleted = true })
+	update(t, mirror)
+	if got := list(t, newest(t, mirror)); len(got) != 2 {
+		t.Errorf("tree of a deleted repository: %q", got)
+	}
 }
 
 // A listing that fails leaves no version, and its runs are deleted.

@@ -30,6 +30,10 @@ type Options struct {
 	Folder  string // of all private catalogs
 	Offline bool   // send no request
 
+	// KeepDeleted makes Update keep the version of an earlier update of a repository or revision that does
+	// not exist any more. Otherwise that is an error.
+	KeepDeleted bool
+
 	// Wait is how long Start waits for a listing; 0: 0.2 s.
 	Wait time.Duration
 
@@ -178,7 +182,7 @@ func (im *Importer) next(ctx context.Context) (*hub.State, error) {
 	switch {
 	case isUnchanged(err), err == nil && st.ID == known && !im.isDoubted():
 		return nil, nil
-	case errors.Is(err, origin.ErrUnavailable):
+	case errors.Is(err, origin.ErrUnavailable), im.o.KeepDeleted && errors.Is(err, iofs.ErrNotExist):
 		return nil, im.offline(known, err)
 	case err != nil:
 		return nil, err

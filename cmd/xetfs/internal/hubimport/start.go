@@ -76,8 +76,8 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 	}
 }
 
-// importPending is one try of complete. Later tries import the commit of the revision at that time: the
-// first one may be gone, and Follow may have imported a newer one.
+// importPending is one try of complete. Later tries import the commit that the revision has then: the first
+// one may be gone, and Follow may have imported a newer one.
 func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 	defer flight.Guard(&err)
 	im.mu.Lock()

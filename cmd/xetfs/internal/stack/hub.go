@@ -80,7 +80,7 @@ func (h *hubSource) open(ctx context.Context, address string) error {
 		folder = h.temp
 	}
 	h.Importer, err = hubimport.Open(ctx, h.repo, hubimport.Options{
-		Folder: folder, Offline: h.offline, Logger: h.remote.Log,
+		Folder: folder, Offline: h.offline, KeepDeleted: h.remote.KeepDeleted, Logger: h.remote.Log,
 	})
 	return err
 }

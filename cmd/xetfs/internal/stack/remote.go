@@ -36,6 +36,7 @@ type Remote struct {
 	Getenv       func(name string) string // environment with the configuration of buckets and tokens; nil: empty
 	CacheDir     string                   // folder of all caches; "": nothing is stored between runs
 	SingleWriter bool                     // no other process writes to the bucket
+	KeepDeleted  bool                     // a repository that the Hub has deleted shows the version of an earlier process
 	Limits       fetch.Limits             // zero: the usual ones
 	Counters     *fetch.Counters          // of all requests; nil: not reported
 	Log          *slog.Logger             // nil: no log
