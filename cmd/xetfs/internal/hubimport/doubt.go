@@ -12,22 +12,20 @@ import (
 // makes the listing doubted: the next start, or the next poll of Follow, lists the commit again. A
 // file beside the folder of the catalog records the doubt for later processes.
 type doubt struct {
-	once  atomic.Bool // this process had a doubt
-	again atomic.Bool // the next update lists the commit again
+	again   atomic.Bool // the next update lists the commit again
+	backoff backoff     // of Follow, since the Hub may repeat its answer; guarded by Importer.mu
 }
 
 // doubtSuffix is that of the file beside the folder of the catalog.
 const doubtSuffix = ".doubted"
 
-// Doubt makes the next update list the newest commit again. A process does so once, since the Hub
-// may repeat its answer, and leaves a later doubt to the next process. It writes an empty local file
-// and waits for nothing else.
+// Doubt makes the next update list the newest commit again. It writes an empty local file and waits for
+// nothing else.
 func (im *Importer) Doubt() {
-	err := os.WriteFile(im.folder+doubtSuffix, nil, 0o600)
-	if im.doubt.once.Swap(true) {
+	if im.doubt.again.Swap(true) {
 		return
 	}
-	im.doubt.again.Store(true)
+	err := os.WriteFile(im.folder+doubtSuffix, nil, 0o600)
 	log := im.o.Logger.With("event", "listing_doubted", "symbol", im.symbol)
 	if err != nil {
 		log.Warn("a file contradicts the listing of its commit, but later processes cannot be notified", "err", err)

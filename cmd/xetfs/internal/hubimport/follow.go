@@ -46,17 +46,37 @@ func withoutDigits(err error) string {
 	}, err.Error())
 }
 
-// A failedImport is the last commit whose listing Follow could not read. The polls until its next try
-// double: a listing of 100,000 files has 100 pages, and a server limits requests.
+// A failedImport is the last commit whose listing Follow could not read.
 type failedImport struct {
-	commit string
-	err    error
-	pause  int // polls that were skipped before the last try
-	skip   int // polls until the next try
+	commit  string
+	err     error
+	backoff backoff
 }
 
-// maxSkipped is how many polls of a commit are skipped at most: 16 minutes with the default period.
+// A backoff decides in which polls a commit is listed again: 1, 3, 7 ... maxSkipped polls are skipped after
+// each listing. One of 100,000 files has 100 pages, and a server limits requests.
+type backoff struct {
+	pause int // polls that are skipped after the last listing
+	skip  int // those that are left
+}
+
+// maxSkipped is 16 minutes with the default period.
 const maxSkipped = 64
+
+// isDue is called in each poll.
+func (b *backoff) isDue() bool {
+	if b.skip > 0 {
+		b.skip--
+		return false
+	}
+	return true
+}
+
+// listed is called after a listing.
+func (b *backoff) listed() {
+	b.pause = min(2*b.pause+1, maxSkipped)
+	b.skip = b.pause
+}
 
 // poll is one poll of Follow. It does nothing while another update runs.
 func (im *Importer) poll(ctx context.Context) (err error) {
@@ -65,8 +85,8 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 		return nil
 	}
 	defer im.mu.Unlock()
-	tag := im.tag
-	if im.isDoubted() {
+	tag, doubted := im.tag, im.isDoubted() && im.doubt.backoff.isDue()
+	if doubted {
 		tag = "" // the commit is listed again, although it did not change
 	}
 	st, err := im.repo.Resolve(ctx, tag)
@@ -80,15 +100,13 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 	if f.commit != st.ID {
 		*f = failedImport{commit: st.ID}
 	}
-	if f.skip > 0 {
-		f.skip--
+	if !f.backoff.isDue() {
 		return f.err
 	}
-	if f.err = im.show(ctx, st); f.err == nil {
+	if f.err = im.show(ctx, st, doubted); f.err == nil {
 		*f = failedImport{}
 		return nil
 	}
-	f.pause = min(2*f.pause+1, maxSkipped)
-	f.skip = f.pause
+	f.backoff.listed()
 	return f.err
 }

@@ -150,7 +150,7 @@ func (im *Importer) Update(ctx context.Context) error {
 	}
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	return im.orKnown(ctx, im.show(ctx, *st))
+	return im.orKnown(ctx, im.show(ctx, *st, im.isDoubted()))
 }
 
 // orKnown returns the error of an import, unless an older version can be shown.
@@ -212,11 +212,14 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 	return st, err
 }
 
-// show makes a commit the newest version, unless it is already and not doubted.
-func (im *Importer) show(ctx context.Context, st hub.State) error {
+// show makes a commit the newest version, unless it is already. With again it is listed in any case.
+func (im *Importer) show(ctx context.Context, st hub.State, again bool) error {
 	known, err := im.head(ctx)
-	if doubted := im.isDoubted(); err == nil && (st.ID != known || doubted) {
-		if err = im.add(ctx, st); err == nil && doubted {
+	if err == nil && (st.ID != known || again) {
+		if im.doubt.backoff.listed(); st.ID != known {
+			im.doubt.backoff = backoff{}
+		}
+		if err = im.add(ctx, st); err == nil && im.isDoubted() {
 			err = im.trust()
 		}
 	}
