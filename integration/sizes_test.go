@@ -14,7 +14,7 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3920,
 	"cache/disk":               4700,
-	"cache/origin/cas":         5740,
+	"cache/origin/cas":         5800,
 	"cache/origin/fetch":       2940,
 	"cache/origin/hub":         2950,
 	"cache/origin/origintest":  3200,

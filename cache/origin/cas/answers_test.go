@@ -92,6 +92,7 @@ func TestBadAnswers(t *testing.T) {
 
 		{"transfer 401", status(401, isTransfer), iofs.ErrPermission, "401 or 403 to a new address"},
 		{"transfer 403", status(403, isTransfer), iofs.ErrPermission, "401 or 403 to a new address"},
+		{"transfer 400", status(400, isTransfer), origin.ErrUnavailable, "400 Bad Request"},
 		{"transfer 404", status(404, isTransfer), origin.ErrNotFound, "no such object"},
 		{"transfer 416", status(416, isTransfer, "Content-Range", "bytes */5"), codec.ErrCorrupt, "it ends here"},
 		{"transfer 429", status(429, isTransfer, "Retry-After", "0"), origin.ErrUnavailable, "429 Too Many Requests"},

@@ -90,11 +90,12 @@ type generation struct {
 	http.Handler
 	now     atomic.Int64
 	refused atomic.Int64
+	status  int // of the answer for an old address
 }
 
 // newGeneration returns a CAS server whose addresses are valid until expire is called.
 func newGeneration(t testing.TB, s origin.Store, o cas.HandlerOptions) (*generation, *fakeCAS) {
-	g := &generation{}
+	g := &generation{status: http.StatusForbidden}
 	o.Base = func(r *http.Request) string { return fmt.Sprintf("http://%s/g%d", r.Host, g.now.Load()) }
 	h := cas.NewHandler(contentOf(s, cas.StoreOptions{}), o)
 	g.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -102,7 +103,7 @@ func newGeneration(t testing.TB, s origin.Store, o cas.HandlerOptions) (*generat
 		if n, _ := fmt.Sscanf(r.URL.Path, "/g%d/", &of); n == 1 {
 			if of != g.now.Load() {
 				g.refused.Add(1)
-				http.Error(w, "expired", http.StatusForbidden)
+				http.Error(w, "expired", g.status)
 				return
 			}
 			http.StripPrefix(fmt.Sprintf("/g%d", of), h).ServeHTTP(w, r)
@@ -143,6 +144,28 @@ func TestRenewsOncePerPlanAndExpiry(t *testing.T) {
 				if plans, _, _ := server.reset(); plans > 1 {
 					t.Errorf("round %d: %d requests for the plan, want 1", round, plans)
 				}
+			}
+		})
+	}
+}
+
+// An address that a server calls a bad request is renewed, too.
+func TestRenewsBadRequest(t *testing.T) {
+	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
+		t.Run(name, func(t *testing.T) {
+			b, f := sample(t)
+			g, server := newGeneration(t, b.Store(), o)
+			g.status = http.StatusBadRequest
+			c := newClient(t, server, cas.Options{})
+			for range 3 {
+				server.reset()
+				if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
+					t.Fatal(err)
+				}
+				if plans, _, _ := server.reset(); plans != 1 {
+					t.Errorf("%d requests for the plan, want 1", plans)
+				}
+				g.expire()
 			}
 		})
 	}

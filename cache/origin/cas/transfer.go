@@ -46,10 +46,13 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte,
 			return nil
 		case isPart && h.refusesPart(err, renewed > 0):
 			return errParts
-		case code(err) != http.StatusForbidden && code(err) != http.StatusUnauthorized:
+		case !refusesAddress(err):
 			return err
 		}
 		if renewed++; renewed == maxRenewals || c.now().Before(a.expiry) && renewed > 1 {
+			if code(err) == http.StatusBadRequest {
+				return err
+			}
 			return fmt.Errorf("%q: %w", names.XorbKey(x), errRefusedAgain)
 		}
 		if _, err := c.renew(ctx, pl.plan, a); err != nil {
@@ -59,6 +62,18 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte,
 			return errRestart
 		}
 	}
+}
+
+// refusesAddress reports whether another address may help. A server may also call a damaged one a bad
+// request, unless that is for its range.
+func refusesAddress(err error) bool {
+	switch code(err) {
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return true
+	case http.StatusBadRequest:
+		return !isInvalidRange(err)
+	}
+	return false
 }
 
 // readSigned sends one request to an address of a plan.
