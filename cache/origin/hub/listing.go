@@ -148,18 +148,24 @@ func (r *Repo) nextPage(from string, header http.Header) (string, error) {
 	return "", nil
 }
 
-// inside returns a link without the endpoint. A link to another server is an error, because
-// it would receive the token.
+// inside returns a link without the endpoint. Mirrors leave links to the Hub itself in its answers: their
+// next page is that of the mirror. A link to another server is an error, because it would receive the
+// token.
 func (r *Repo) inside(from, link string) (string, error) {
 	base, err := url.Parse(from)
 	if err != nil {
 		return "", err
 	}
 	u, err := base.Parse(link)
-	if err != nil || u.Scheme != r.endpoint.Scheme || u.Host != r.endpoint.Host || !strings.HasPrefix(u.EscapedPath(), r.endpoint.EscapedPath()+"/api/") {
-		return "", codec.Corrupt("listing", 0, "the next page is on another server")
+	if err == nil {
+		u.Fragment = ""
+		for _, endpoint := range []string{r.endpoint.String(), DefaultEndpoint} {
+			if path, ok := strings.CutPrefix(u.String(), endpoint); ok && strings.HasPrefix(path, "/api/") {
+				return path, nil
+			}
+		}
 	}
-	return strings.TrimPrefix(u.EscapedPath(), r.endpoint.EscapedPath()) + "?" + u.RawQuery, nil
+	return "", codec.Corrupt("listing", 0, "the next page is on another server")
 }
 
 // A listEntry is an entry in the JSON of the Hub. Buckets have a time for each file.

@@ -151,6 +151,8 @@ func TestO24_BadListings(t *testing.T) {
 	}{
 		{"repeated page token", func(s *hubtest.Server) { s.PageSize, s.Repeat = 1, true }, codec.ErrCorrupt, "page after page"},
 		{"next page elsewhere", func(s *hubtest.Server) { s.PageSize, s.Elsewhere = 1, "https://evil.example" }, codec.ErrCorrupt, "another server"},
+		{"next page on a host with the name of the Hub in it", func(s *hubtest.Server) { s.PageSize, s.Elsewhere = 1, DefaultEndpoint+".evil.example" }, codec.ErrCorrupt, "another server"},
+		{"next page of the Hub outside its API", func(s *hubtest.Server) { s.PageSize, s.Elsewhere = 1, DefaultEndpoint+"/login" }, codec.ErrCorrupt, "another server"},
 		{"next page over http", func(s *hubtest.Server) { s.PageSize, s.Elsewhere = 1, "ftp://127.0.0.1" }, codec.ErrCorrupt, "another server"},
 		{"web page", answer("<html>login</html>"), origin.ErrUnavailable, "web page"},
 		{"no JSON", answer("login"), origin.ErrUnavailable, "no JSON of the Hub"},
@@ -182,6 +184,19 @@ func TestO24_BadListings(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 		})
+	}
+}
+
+// A mirror of the Hub leaves links to the Hub in its answers. The next page is read from the mirror.
+func TestListingOfMirror(t *testing.T) {
+	s := hubtest.New(t)
+	id := s.Commit("model/org/m", "main", hubtest.File{Path: "a"}, hubtest.File{Path: "b"}, hubtest.File{Path: "c"})
+	s.PageSize, s.Elsewhere = 1, DefaultEndpoint
+	if got := paths(t, openRepo(t, s, "hf://org/m", withToken), id, "", true); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("listing %q", got)
+	}
+	if n := len(s.Requests("/tree/")); n != 3 {
+		t.Errorf("%d requests, want 3", n)
 	}
 }
 
