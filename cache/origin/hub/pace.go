@@ -14,14 +14,15 @@ import (
 
 // A pacer delays requests before the Hub refuses them. The Hub counts requests in windows of five
 // minutes, and announces with each answer how many remain. When a fifth of them remains, the pacer
-// spreads these over the rest of the window. Content and API have separate counts.
+// spreads these over the rest of the window. Content and API have separate counts, which the Hub names
+// in its answers.
 type pacer struct {
 	log   *slog.Logger
 	now   func() time.Time
 	sleep func(context.Context, time.Duration) error
 
 	mu    sync.Mutex
-	quota map[bool]*quota // by isContent; guarded by mu
+	quota map[string]*quota // of all names of counts; guarded by mu
 }
 
 // A quota is the state of one count.
@@ -47,32 +48,58 @@ const (
 )
 
 func newPacer(log *slog.Logger) *pacer {
-	return &pacer{log: log, now: time.Now, sleep: origin.Sleep, quota: map[bool]*quota{}}
+	return &pacer{log: log, now: time.Now, sleep: origin.Sleep, quota: map[string]*quota{"api": {}, "resolvers": {}, "pages": {}}}
 }
 
-// isContent reports whether a request is for content, not for the API. The path is that behind the
-// endpoint: names of files may also contain /api/.
-func isContent(path string) bool { return !strings.HasPrefix(path, "/api/") }
-
-// wait returns when the next request for a path behind the endpoint may be sent.
-func (p *pacer) wait(ctx context.Context, path string) error {
-	if pause := p.take(isContent(path)); pause > 0 {
-		return p.sleep(ctx, pause)
+// countOf returns the count of a request. An answer may name it: content may come from a path of the
+// API. Otherwise the path behind the endpoint decides. Names of files may also contain /api/.
+func countOf(path string, answer http.Header) string {
+	for _, count := range []string{"api", "resolvers", "pages"} {
+		if strings.HasPrefix(answer.Get("RateLimit"), strconv.Quote(count)) {
+			return count
+		}
 	}
-	return ctx.Err()
+	if strings.HasPrefix(path, "/api/") {
+		return "api"
+	}
+	return "resolvers"
 }
 
-// take takes the next place of a count, and returns the time until then.
-func (p *pacer) take(content bool) time.Duration {
+// wait returns when the next request for a path behind the endpoint may be sent. A caller that leaves
+// releases its place.
+func (p *pacer) wait(ctx context.Context, path string) error {
+	pause, release := p.take(countOf(path, nil))
+	err := ctx.Err()
+	if pause > 0 {
+		err = p.sleep(ctx, pause)
+	}
+	if err != nil {
+		release()
+	}
+	return err
+}
+
+// take takes the next place of a count. It returns the time until then, and a call that releases the
+// place.
+func (p *pacer) take(count string) (pause time.Duration, release func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	q, now := p.quota[content], p.now()
-	if q == nil || !now.Before(q.end) {
-		return 0
+	q, now := p.quota[count], p.now()
+	if !now.Before(q.end) {
+		return 0, func() {}
 	}
+	end, step := q.end, time.Duration(0)
 	q.remaining--
+	release = func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if q.end.Equal(end) { // else an answer has announced the count without this place
+			q.remaining++
+		}
+		q.next = q.next.Add(-step)
+	}
 	if q.remaining >= max(spreadFewer, q.all/spreadPart) {
-		return 0
+		return 0, release
 	}
 	if now.Sub(q.logged) > eventPause {
 		p.log.Warn("the Hub allows few more requests; they are sent more slowly", "event", "rate_limited",
@@ -80,14 +107,15 @@ func (p *pacer) take(content bool) time.Duration {
 	}
 	q.logged = now
 	if q.remaining <= 0 {
-		return q.end.Sub(now)
+		return q.end.Sub(now), release
 	}
 	at := q.next
 	if at.Before(now) {
 		at = now
 	}
-	q.next = at.Add(q.end.Sub(at) / time.Duration(q.remaining))
-	return at.Sub(now)
+	step = q.end.Sub(at) / time.Duration(q.remaining)
+	q.next = at.Add(step)
+	return at.Sub(now), release
 }
 
 // observe records the announcement in the answer for a path behind the endpoint.
@@ -98,12 +126,7 @@ func (p *pacer) observe(path string, header http.Header) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	content := isContent(path)
-	q := p.quota[content]
-	if q == nil {
-		q = &quota{}
-		p.quota[content] = q
-	}
+	q := p.quota[countOf(path, header)]
 	if l.all == 0 {
 		l.all = q.all
 	}
@@ -114,7 +137,12 @@ func (p *pacer) observe(path string, header http.Header) {
 //
 //	RateLimit: "api";r=489;t=189
 //	RateLimit-Policy: "fixed window";"api";q=500;w=300
+//
+// An answer that a CDN has stored has the limits of another client.
 func parseRateLimit(h http.Header) (l rateLimit, ok bool) {
+	if age := h.Get("Age"); age != "" && age != "0" || strings.Contains(strings.ToLower(h.Get("X-Cache")), "hit") {
+		return l, false
+	}
 	fields := parameters(h.Get("RateLimit"))
 	remaining, err := strconv.Atoi(fields["r"])
 	seconds, err2 := strconv.Atoi(fields["t"])

@@ -1,8 +1,11 @@
 package hub
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -48,5 +51,82 @@ func TestPaceCounts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The name in an answer decides which count it announces. The Hub redirects small files to its API, and
+// these answers announce the count of content. An answer from the store of a CDN announces the count of
+// another client.
+func TestPaceNamedCounts(t *testing.T) {
+	const api, file, cached = "/api/models/o/n", "/o/n/resolve/C/a", "/api/resolve-cache/models/o/n/C/a"
+	tests := []struct {
+		name, path, limit, header string
+		delayed                   string // the next requests that wait
+	}{
+		{"count of the API", api, `"api";r=0;t=100`, "", "api"},
+		{"count of content", file, `"resolvers";r=0;t=100`, "", "file"},
+		{"content behind a redirect", cached, `"resolvers";r=0;t=100`, "", "file"},
+		{"count of the API for content", file, `"api";r=0;t=100`, "", "api"},
+		{"count of pages", api, `"pages";r=0;t=100`, "", ""},
+		{"unknown name", api, `"apis";r=0;t=100`, "", "api"},
+		{"no name", file, `r=0;t=100`, "", "file"},
+		{"stored by a CDN", cached, `"resolvers";r=0;t=100`, "Age: 7", ""},
+		{"just stored by a CDN", file, `"resolvers";r=0;t=100`, "Age: 0", "file"},
+		{"hit of a CDN", file, `"resolvers";r=0;t=100`, "X-Cache: Hit from cloudfront", ""},
+		{"hit of another CDN", file, `"resolvers";r=0;t=100`, "X-Cache: HIT", ""},
+		{"miss of a CDN", file, `"resolvers";r=0;t=100`, "X-Cache: Miss from cloudfront", "file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPacer(slog.New(slog.DiscardHandler))
+			header := http.Header{"Ratelimit": {tt.limit}}
+			if name, value, ok := strings.Cut(tt.header, ": "); ok {
+				header.Set(name, value)
+			}
+			p.observe(tt.path, header)
+			for name, path := range map[string]string{"api": api, "file": file} {
+				waited := false
+				p.sleep = func(context.Context, time.Duration) error { waited = true; return nil }
+				if err := p.wait(t.Context(), path); err != nil || waited != (tt.delayed == name) {
+					t.Errorf("%s: waited %t, %v", name, waited, err)
+				}
+			}
+		})
+	}
+}
+
+// A caller that leaves while it waits, or before, releases its place.
+func TestPaceReleasesPlaces(t *testing.T) {
+	c := &clock{t: time.Unix(1_000_000, 0)}
+	p := newPacer(slog.New(slog.DiscardHandler))
+	p.now = c.now
+	p.observe("/api/", http.Header{"Ratelimit": {`"api";r=11;t=100`}})
+	wait := func(err error) (paused time.Duration) {
+		t.Helper()
+		p.sleep = func(_ context.Context, d time.Duration) error { paused = d; return err }
+		if got := p.wait(t.Context(), "/api/"); got != err { //nolint:errorlint // the same error
+			t.Fatalf("wait = %v, want %v", got, err)
+		}
+		return paused
+	}
+	if d := wait(nil); d != 0 {
+		t.Errorf("the first request waits for %v", d)
+	}
+	for range 20 {
+		if d := wait(context.Canceled); d != 10*time.Second {
+			t.Fatalf("a caller that leaves waits for %v", d)
+		}
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	p.observe("/other", http.Header{"Ratelimit": {`"resolvers";r=1000;t=100`}})
+	if err := p.wait(canceled, "/other"); err == nil || p.quota["resolvers"].remaining != 1000 {
+		t.Errorf("%v, %d requests remain", err, p.quota["resolvers"].remaining)
+	}
+	if d := wait(nil); d != 10*time.Second {
+		t.Errorf("the second request waits for %v", d)
+	}
+	if d := wait(nil); d != 20*time.Second {
+		t.Errorf("the third request waits for %v", d)
 	}
 }
