@@ -193,25 +193,23 @@ func (l *listEntry) entry() (e Entry, ok bool, err error) {
 	return e, false, nil
 }
 
-// content sets size and hashes of a file. The size beside lfs may be that of the pointer.
+// content sets size and hashes of a file. The size beside lfs may be that of the pointer. An empty file
+// needs no hash: buckets have none for it.
 func (l *listEntry) content(e *Entry) (err error) {
 	bad := func(reason string, args ...any) error {
 		return codec.Corrupt("listing", 0, "%.100q: %s", l.Path, fmt.Sprintf(reason, args...))
 	}
 	if l.LFS != nil {
-		if l.LFS.Size > 0 {
-			e.Size = l.LFS.Size
-		}
-		e.SHA256 = new([32]byte)
-		if !decodeHex(e.SHA256[:], l.LFS.OID) {
-			return bad("SHA-256 %.80q", l.LFS.OID)
+		e.Size, e.SHA256 = l.LFS.Size, new([32]byte)
+		if !decodeHex(e.SHA256[:], l.LFS.OID) || e.Size == 0 && *e.SHA256 != sha256.Sum256(nil) {
+			return bad("SHA-256 %.80q of %d bytes", l.LFS.OID, e.Size)
 		}
 	}
 	if l.XetHash != "" {
 		if e.Xet, err = codec.ParseHash(l.XetHash); err != nil || e.Xet.IsZero() != (e.Size == 0) {
 			return bad("Xet hash %.80q of %d bytes", l.XetHash, e.Size)
 		}
-	} else if l.LFS == nil {
+	} else if l.LFS == nil && (e.Size != 0 || l.OID != "") {
 		e.Git = new([20]byte)
 		if !decodeHex(e.Git[:], l.OID) {
 			return bad("git hash %.80q", l.OID)

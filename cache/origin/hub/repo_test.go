@@ -168,6 +168,11 @@ func TestO24_BadListings(t *testing.T) {
 		{"wrong Xet hash", answer(`[{"type":"file","path":"a","size":1,"xetHash":"0"}]`), codec.ErrCorrupt, "Xet hash"},
 		{"Xet hash zero", answer(`[{"type":"file","path":"a","size":1,"xetHash":"` + strings.Repeat("0", 64) + `"}]`), codec.ErrCorrupt, "Xet hash"},
 		{"wrong git hash", answer(`[{"type":"file","path":"a","size":1,"oid":"zz"}]`), codec.ErrCorrupt, "git hash"},
+		{"SHA-256 of an empty LFS file", answer(`[{"type":"file","path":"a","size":9,"lfs":{"oid":"` + strings.Repeat("0", 64) + `","size":0}}]`), codec.ErrCorrupt, "SHA-256"},
+		{"LFS file without a size", answer(`[{"type":"file","path":"a","size":9,"lfs":{"oid":"` + strings.Repeat("0", 64) + `"}}]`), codec.ErrCorrupt, "SHA-256"},
+		{"negative size of an LFS file", answer(`[{"type":"file","path":"a","size":9,"lfs":{"oid":"` + strings.Repeat("0", 64) + `","size":-1}}]`), codec.ErrCorrupt, "-1 bytes"},
+		{"no hash", answer(`[{"type":"file","path":"a","size":1}]`), codec.ErrCorrupt, "git hash"},
+		{"wrong git hash of an empty file", answer(`[{"type":"file","path":"a","size":0,"oid":"zz"}]`), codec.ErrCorrupt, "git hash"},
 		{"wrong SHA-256", answer(`[{"type":"file","path":"a","size":1,"lfs":{"oid":"00","size":1}}]`), codec.ErrCorrupt, "SHA-256"},
 		{"negative size", answer(`[{"type":"file","path":"a","size":-1,"oid":"` + strings.Repeat("0", 40) + `"}]`), codec.ErrCorrupt, "-1 bytes"},
 	}
@@ -184,6 +189,36 @@ func TestO24_BadListings(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 		})
+	}
+}
+
+// An empty file has no hash of its content in a bucket. In LFS the size of its pointer is beside it.
+func TestEmptyFiles(t *testing.T) {
+	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	lfs := `{"type":"file","path":"a","size":127,"oid":"` + strings.Repeat("1", 40) + `","lfs":{"oid":"` + sum + `","size":0,"pointerSize":127}`
+	zero := strings.Repeat("0", 64)
+	for name, entry := range map[string]string{
+		"LFS":                          lfs + `}`,
+		"LFS, Xet hash zero":           lfs + `,"xetHash":"` + zero + `"}`,
+		"git":                          `{"type":"file","path":"a","size":0,"oid":"` + hubtest.Git(nil) + `"}`,
+		"bucket, no hash":              `{"type":"file","path":"a","size":0,"mtime":"2026-01-01T00:00:00.000Z"}`,
+		"bucket, Xet hash zero":        `{"type":"file","path":"a","size":0,"xetHash":"` + zero + `"}`,
+		"bucket, Xet hash and no time": `{"type":"file","path":"a","xetHash":"` + zero + `"}`,
+	} {
+		n := 0
+		for l, err := range decodePage([]byte("[" + entry + "]")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, ok, err := l.entry()
+			if _, isPlain := e.Plain(); err != nil || !ok || e.Size != 0 || isPlain || !e.Xet.IsZero() {
+				t.Errorf("%s: %+v, %t, %v", name, e, ok, err)
+			}
+			n++
+		}
+		if n != 1 {
+			t.Errorf("%s: %d entries", name, n)
+		}
 	}
 }
 
