@@ -25,8 +25,8 @@ type authorizer struct {
 	now   func() time.Time
 
 	mu     sync.Mutex
-	value  string        // the header that was refused; "": none; guarded by mu
-	pause  time.Duration // guarded by mu
+	value  string        // the header of the last request with a token; guarded by mu
+	pause  time.Duration // 0: value was not refused; guarded by mu
 	resume time.Time     // end of the pause; guarded by mu
 }
 
@@ -49,7 +49,7 @@ func (a *authorizer) authorize(r *http.Request) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if value != a.value {
-		a.pause = 0
+		a.value, a.pause, a.resume = value, 0, time.Time{}
 	} else if wait := a.resume.Sub(a.now()); wait > 0 {
 		return &StatusError{fmt.Sprintf("the Hub has refused the token (401); renew it with hf auth login, or correct HF_TOKEN; next try in %v", wait.Round(time.Second)), iofs.ErrPermission}
 	}
@@ -57,16 +57,22 @@ func (a *authorizer) authorize(r *http.Request) error {
 	return nil
 }
 
-// refused starts a pause for the token of a request.
+// refused starts a pause for the token of a request. It ignores a replaced token, and requests that were
+// sent before the pause.
 func (a *authorizer) refused(value string) {
-	if value == "" {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if value != a.value {
-		a.value, a.pause = value, 0
+	if now := a.now(); value == a.value && !now.Before(a.resume) {
+		a.pause = min(max(2*a.pause, minRefusal), maxRefusal)
+		a.resume = now.Add(a.pause)
 	}
-	a.pause = min(max(2*a.pause, minRefusal), maxRefusal)
-	a.resume = a.now().Add(a.pause)
+}
+
+// accepted records that the Hub has accepted the token of a request.
+func (a *authorizer) accepted(value string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if value == a.value {
+		a.pause, a.resume = 0, time.Time{}
+	}
 }

@@ -78,10 +78,14 @@ func (r *Repo) Address() Address { return r.address }
 // Endpoint returns the address of the Hub.
 func (r *Repo) Endpoint() string { return r.endpoint.String() }
 
-// observe records the rate limits in an answer of the Hub.
+// observe records the rate limits in an answer of the Hub, and that it accepts the token.
 func (r *Repo) observe(resp *http.Response) {
-	if resp.Request.URL.Host == r.endpoint.Host {
-		r.pacer.observe(strings.TrimPrefix(resp.Request.URL.Path, r.endpoint.Path), resp.Header)
+	if resp.Request.URL.Host != r.endpoint.Host {
+		return
+	}
+	r.pacer.observe(strings.TrimPrefix(resp.Request.URL.Path, r.endpoint.Path), resp.Header)
+	if c := resp.StatusCode; c < http.StatusMultipleChoices || c == http.StatusNotModified { // redirects check no token
+		r.auth.accepted(resp.Request.Header.Get("Authorization"))
 	}
 }
 

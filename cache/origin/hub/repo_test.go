@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -332,6 +333,90 @@ func TestO04_RefusedToken(t *testing.T) {
 	try(iofs.ErrPermission, 3)
 	token = "hf_new"
 	try(nil, 4)
+}
+
+// Parallel requests with a refused token start one pause, which a good answer resets.
+func TestParallelRefusals(t *testing.T) {
+	s := hubtest.New(t)
+	s.Commit("model/org/m", "main")
+	r := openRepo(t, s, "hf://org/m", withToken)
+	c := &clock{t: time.Unix(1_000_000, 0)}
+	r.auth.now = c.now
+	burst := func(wait time.Duration) {
+		t.Helper()
+		const requests = 4
+		_ = c.sleep(t.Context(), wait)
+		var sent atomic.Int64
+		var done sync.WaitGroup
+		all := make(chan struct{})
+		s.Lock()
+		s.Token, s.Answer = "other", func(http.ResponseWriter, *http.Request) bool {
+			if sent.Add(1) == requests {
+				close(all)
+			}
+			<-all
+			return false
+		}
+		s.Unlock()
+		for range requests {
+			done.Go(func() {
+				if _, err := r.Resolve(t.Context(), ""); !errors.Is(err, iofs.ErrPermission) {
+					t.Error(err)
+				}
+			})
+		}
+		done.Wait()
+	}
+	try := func(wait time.Duration, want error) {
+		t.Helper()
+		_ = c.sleep(t.Context(), wait)
+		if _, err := r.Resolve(t.Context(), ""); !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+	}
+	burst(0)
+	try(time.Second/2, iofs.ErrPermission)
+	burst(time.Second / 2)
+	try(3*time.Second/2, iofs.ErrPermission)
+	s.Lock()
+	s.Token, s.Answer = canary, nil
+	s.Unlock()
+	try(time.Second/2, nil)
+	burst(0)
+	s.Lock()
+	s.Token, s.Answer = canary, nil
+	s.Unlock()
+	try(time.Second/2, iofs.ErrPermission)
+	try(time.Second/2, nil)
+}
+
+// A late answer to a replaced token does not stop the new one.
+func TestLateRefusal(t *testing.T) {
+	token := "hf_old"
+	a := authorizer{token: func() (string, error) { return token, nil }, now: (&clock{t: time.Unix(1_000_000, 0)}).now}
+	send := func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.example", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.authorize(r)
+	}
+	if err := send(); err != nil {
+		t.Fatal(err)
+	}
+	token = "hf_new"
+	if err := send(); err != nil {
+		t.Fatal(err)
+	}
+	a.refused("Bearer hf_old")
+	if err := send(); err != nil {
+		t.Errorf("the new token after a refusal of the old one: %v", err)
+	}
+	a.refused("Bearer hf_new")
+	a.accepted("Bearer hf_old")
+	if err := send(); !errors.Is(err, iofs.ErrPermission) {
+		t.Errorf("the refused token: %v", err)
+	}
 }
 
 // A token is not sent without encryption, except on this machine.
