@@ -26,8 +26,8 @@ type HandlerOptions struct {
 
 	Private bool // by the answer of a repository
 
-	// Report is called with an error that ends an answer early, or has a status of 500 or more. nil: no
-	// call.
+	// Report is called with an error that ends an answer early, or is one of the server or its upstream.
+	// nil: no call.
 	Report func(r *http.Request, err error)
 }
 
@@ -60,7 +60,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		return
 	}
-	if problemOf(err).status >= http.StatusInternalServerError {
+	if problemOf(err).status >= http.StatusInternalServerError || errors.Is(err, iofs.ErrPermission) || errors.Is(err, origin.ErrNotFound) {
 		h.report(r, err)
 	}
 	serveError(w, r, err)
@@ -181,6 +181,10 @@ func problemOf(err error) problem {
 		return problem{http.StatusNotFound, "EntryNotFound", "Entry not found"}
 	case errors.Is(err, origin.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return problem{http.StatusServiceUnavailable, "", "the store cannot be read just now"}
+	case errors.Is(err, iofs.ErrPermission):
+		return problem{http.StatusForbidden, "", "the upstream refuses the token of this server"}
+	case errors.Is(err, origin.ErrNotFound): // no code: clients take EntryNotFound for a file that never existed
+		return problem{http.StatusNotFound, "", "the store no longer has the content"}
 	}
 	return problem{http.StatusInternalServerError, "", "it cannot be read"}
 }

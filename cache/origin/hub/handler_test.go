@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -337,6 +338,41 @@ func TestErrors(t *testing.T) {
 				t.Errorf("the answer is %q", body)
 			}
 		})
+	}
+}
+
+// A refusal of the upstream and lost content have a status of their own, and each is reported. Clients
+// must not take them for a file that the commit does not have, so they have no code.
+func TestContentErrors(t *testing.T) {
+	tests := []struct {
+		name   string
+		err    error
+		status int
+		text   string
+	}{
+		{"refused token", &StatusError{"secret: the Hub refuses the token", iofs.ErrPermission}, 403, "the upstream refuses the token of this server"},
+		{"lost content", fmt.Errorf("secret: %w", origin.ErrNotFound), 404, "the store no longer has the content"},
+		{"part that the upstream lacks", fmt.Errorf("%w: secret: %v", origin.ErrUnavailable, origin.ErrNotFound), 503, "the store cannot be read just now"},
+		{"both", fmt.Errorf("%w: secret: %w", origin.ErrUnavailable, origin.ErrNotFound), 503, "the store cannot be read just now"},
+		{"damage", errors.New("secret: chunk 3 is corrupt"), 500, "it cannot be read"},
+	}
+	for _, tt := range tests {
+		for _, header := range []string{"", "Range: bytes=1-2", "Range: bytes=1-2,5-9"} {
+			f := newFixture(t)
+			f.content.openErr = tt.err
+			w := f.do("GET", "/owner/name/resolve/main/large.bin", header, "")
+			if w.Code != tt.status || w.Header().Get("X-Error-Message") != tt.text || w.Header().Get("X-Error-Code") != "" || strings.Contains(w.Body.String(), "secret") {
+				t.Errorf("%s, open with %q: status %d, %v, %q", tt.name, header, w.Code, w.Header(), w.Body)
+			}
+			if n := f.reports.Load(); n != 1 {
+				t.Errorf("%s, open with %q: %d reports", tt.name, header, n)
+			}
+		}
+		f := newFixture(t)
+		f.content.err = tt.err
+		if w := f.do("GET", "/owner/name/resolve/main/large.bin", "", ""); w.Code != tt.status || w.Header().Get("X-Error-Message") != tt.text || f.reports.Load() != 1 {
+			t.Errorf("%s, read: status %d, %v, %d reports", tt.name, w.Code, w.Header(), f.reports.Load())
+		}
 	}
 }
 

@@ -110,6 +110,7 @@ func (r fakeRepos) Refs(_ context.Context, id RepoID) (branches, tags []Ref, err
 // fakeContent has the bytes of files by their hash.
 type fakeContent struct {
 	data        map[codec.Hash][]byte
+	openErr     error // of OpenFile; nil: none
 	err         error // of reads from failAt on
 	failAt      int64
 	open        int // files that are open
@@ -119,6 +120,9 @@ type fakeContent struct {
 
 func (c *fakeContent) OpenFile(_ context.Context, f *File) (ContentReader, error) {
 	data, ok := c.data[f.ID.File]
+	if c.openErr != nil {
+		return nil, c.openErr
+	}
 	if !ok {
 		return nil, errors.New("secret: no such content")
 	}
