@@ -60,7 +60,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		return
 	}
-	if problemOf(err).status >= http.StatusInternalServerError || errors.Is(err, iofs.ErrPermission) || errors.Is(err, origin.ErrNotFound) {
+	if refusalOf(err).Status >= http.StatusInternalServerError || errors.Is(err, iofs.ErrPermission) || errors.Is(err, origin.ErrNotFound) {
 		h.report(r, err)
 	}
 	serveError(w, r, err)
@@ -88,7 +88,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return errNoRoute
 	}
 	if allowed := rt.methods(); allowed != r.Method && !(allowed == http.MethodGet && r.Method == http.MethodHead) {
-		return methodError(allowed)
+		w.Header().Set("Allow", allowed)
+		return &Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + allowed}
 	}
 	if rt.verb == verbRefs {
 		return h.serveRefs(w, r, rt)
@@ -123,9 +124,9 @@ func (rt *route) methods() string {
 
 // Errors of requests.
 var (
-	errNoRoute  = errors.New("no such path in this API")
-	errNoUser   = errors.New("a token is required")
-	errDisabled = errors.New("this server has no Xet API")
+	errNoRoute  = &Refusal{Status: http.StatusNotFound, Text: "no such path in this API"}
+	errNoUser   = &Refusal{Status: http.StatusUnauthorized, Text: "a token is required"}
+	errDisabled = &Refusal{Status: http.StatusNotFound, Text: "this server has no Xet API"}
 	errReadOnly = &Refusal{Status: http.StatusForbidden, Text: "this server is read-only; start it with xetfs serve --writable to allow uploads"}
 )
 
@@ -139,76 +140,51 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.Text }
 
-// A methodError is the method that a route needs.
-type methodError string
+// badRequest returns the error of a mistake of the client. The text quotes nothing of the request.
+func badRequest(text string) error { return &Refusal{Status: http.StatusBadRequest, Text: text} }
 
-func (e methodError) Error() string { return "only " + string(e) }
-
-// A requestError is a mistake of the client. It quotes nothing of the request.
-type requestError string
-
-func (e requestError) Error() string { return string(e) }
-
-// A problem is an error as clients see it. Clients of the Hub choose their error by the code.
-type problem struct {
-	status     int
-	code, text string
-}
-
-// problemOf returns the answer for an error. It has no text of an error of a store.
-func problemOf(err error) problem {
-	var method methodError
-	var mistake requestError
+// refusalOf returns the answer for an error. It has no text of an error of a store.
+func refusalOf(err error) *Refusal {
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return problem{refusal.Status, refusal.Code, refusal.Text}
-	case errors.Is(err, errNoRoute), errors.Is(err, errDisabled):
-		return problem{http.StatusNotFound, "", err.Error()}
-	case errors.Is(err, errNoUser):
-		return problem{http.StatusUnauthorized, "", err.Error()}
-	case errors.As(err, &method):
-		return problem{http.StatusMethodNotAllowed, "", err.Error()}
-	case errors.As(err, &mistake):
-		return problem{http.StatusBadRequest, "", err.Error()}
+		return refusal
 	case errors.Is(err, ErrRepoNotFound):
-		return problem{http.StatusNotFound, "RepoNotFound", "Repository not found"}
+		return &Refusal{http.StatusNotFound, "RepoNotFound", "Repository not found"}
 	case errors.Is(err, ErrRevisionNotFound):
-		return problem{http.StatusNotFound, "RevisionNotFound", "Revision not found"}
+		return &Refusal{http.StatusNotFound, "RevisionNotFound", "Revision not found"}
 	case errors.Is(err, ErrRepoGated):
-		return problem{http.StatusForbidden, "GatedRepo", "Access to this repository is restricted"}
+		return &Refusal{http.StatusForbidden, "GatedRepo", "Access to this repository is restricted"}
 	case errors.Is(err, iofs.ErrNotExist):
-		return problem{http.StatusNotFound, "EntryNotFound", "Entry not found"}
+		return &Refusal{http.StatusNotFound, "EntryNotFound", "Entry not found"}
 	case errors.Is(err, origin.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return problem{http.StatusServiceUnavailable, "", "the store cannot be read just now"}
+		return &Refusal{http.StatusServiceUnavailable, "", "the store cannot be read just now"}
 	case errors.Is(err, iofs.ErrPermission):
-		return problem{http.StatusForbidden, "", "the upstream refuses the token of this server"}
+		return &Refusal{http.StatusForbidden, "", "the upstream refuses the token of this server"}
 	case errors.Is(err, origin.ErrNotFound): // no code: clients take EntryNotFound for a file that never existed
-		return problem{http.StatusNotFound, "", "the store no longer has the content"}
+		return &Refusal{http.StatusNotFound, "", "the store no longer has the content"}
 	}
-	return problem{http.StatusInternalServerError, "", "it cannot be read"}
+	return &Refusal{http.StatusInternalServerError, "", "it cannot be read"}
 }
 
 // serveError sends the answer for an error.
 func serveError(w http.ResponseWriter, r *http.Request, err error) {
-	p := problemOf(err)
+	refusal := refusalOf(err)
 	head := w.Header()
 	for _, name := range []string{"ETag", "Link", "Cache-Control", "Content-Length", "Content-Disposition", "Content-Range"} {
 		head.Del(name)
 	}
-	if p.code != "" {
-		head.Set("X-Error-Code", p.code)
+	if refusal.Code != "" {
+		head.Set("X-Error-Code", refusal.Code)
 	}
-	head.Set("X-Error-Message", p.text)
-	switch p.status {
+	head.Set("X-Error-Message", refusal.Text)
+	switch refusal.Status {
 	case http.StatusUnauthorized:
 		head.Set("WWW-Authenticate", `Bearer realm="xetfs"`)
-	case http.StatusMethodNotAllowed:
-		head.Set("Allow", p.text[len("only "):])
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		head.Set("Retry-After", "1")
 	}
-	_ = SendJSON(w, r, p.status, map[string]string{"error": p.text}) // a map of strings
+	_ = SendJSON(w, r, refusal.Status, map[string]string{"error": refusal.Text}) // a map of strings
 }
 
 // SendJSON sends a document.
@@ -250,15 +226,12 @@ func (h *handler) serveUser(w http.ResponseWriter, r *http.Request) error {
 	if u.MayWrite && h.o.Writes != nil {
 		role = "write"
 	}
-	type accessToken struct {
-		DisplayName string `json:"displayName"`
-		Role        string `json:"role"`
-		CreatedAt   string `json:"createdAt"`
-	}
 	return SendJSON(w, r, http.StatusOK, map[string]any{
 		"type": "user", "id": name, "name": name, "fullname": name, "email": "", "emailVerified": false,
 		"isPro": false, "canPay": false, "periodEnd": nil, "avatarUrl": "", "orgs": []string{},
-		"auth": map[string]any{"type": "access_token", "accessToken": accessToken{name, role, wireTime(time.Unix(0, 0))}},
+		"auth": map[string]any{"type": "access_token", "accessToken": map[string]string{
+			"displayName": name, "role": role, "createdAt": wireTime(time.Unix(0, 0)),
+		}},
 	})
 }
 

@@ -52,7 +52,7 @@ func (h *handler) serveCommits(w http.ResponseWriter, r *http.Request, rt route,
 	if s := query.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return requestError("the limit must be a positive number")
+			return badRequest("the limit must be a positive number")
 		}
 		limit = min(n, maxCommits)
 	}

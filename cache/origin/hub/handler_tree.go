@@ -63,7 +63,7 @@ func pageOf(query url.Values, dir string) (limit int, after string, err error) {
 	if s := query.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return 0, "", requestError("the limit must be a positive number")
+			return 0, "", badRequest("the limit must be a positive number")
 		}
 		limit = min(n, maxEntries)
 	}
@@ -73,7 +73,7 @@ func pageOf(query url.Values, dir string) (limit int, after string, err error) {
 	}
 	after, ok := strings.CutPrefix("/"+cursor, strings.TrimSuffix("/"+dir, "/")+"/")
 	if !ok || after == "" || !isPath(cursor) {
-		return 0, "", requestError("the cursor is not one of this listing")
+		return 0, "", badRequest("the cursor is not one of this listing")
 	}
 	return limit, after, nil
 }
@@ -154,9 +154,9 @@ func readPaths(w http.ResponseWriter, r *http.Request) (paths []string, expand b
 	}
 	switch {
 	case err != nil:
-		return nil, false, requestError("the body must be JSON or a form with paths, of at most 1 MiB")
+		return nil, false, badRequest("the body must be JSON or a form with paths, of at most 1 MiB")
 	case len(paths) > maxPaths:
-		return nil, false, requestError("at most 1000 paths in one request")
+		return nil, false, badRequest("at most 1000 paths in one request")
 	}
 	return paths, expand, nil
 }
