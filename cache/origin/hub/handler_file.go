@@ -77,18 +77,14 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 	content := io.ReadSeeker(bytes.NewReader(f.Inline))
 	var reader *fileReader
 	if f.Size > int64(len(f.Inline)) {
-		opened, err := h.o.Content.OpenFile(r.Context(), f)
-		if err != nil {
-			return err
-		}
-		defer opened.Close()
-		reader = &fileReader{ctx: r.Context(), file: opened, size: f.Size}
+		reader = &fileReader{ctx: r.Context(), content: h.o.Content, of: f}
+		defer func() { _ = reader.stop() }() // also after a panic
 		content = reader
 	}
 	if f.Size == 0 && r.Header.Get("Range") != "" { // clients in JavaScript read the size here
 		w.Header().Set("Content-Range", "bytes */0")
 	}
-	late := &lateWriter{ResponseWriter: w}
+	late := &lateWriter{ResponseWriter: w, reader: reader}
 	http.ServeContent(late, r, "", time.Time{}, content)
 	if err := reader.stop(); err != nil {
 		if late.sent {
@@ -101,11 +97,12 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 	return nil
 }
 
-// A lateWriter sends the status with the first byte of the body. An error of the first read thus
-// has a status of its own.
+// A lateWriter sends the status with the first byte of the body. An error of the open or of the first
+// read thus has a status of its own.
 type lateWriter struct {
 	http.ResponseWriter
-	status int // of WriteHeader; 0: none yet
+	reader *fileReader // nil: the content is inline
+	status int         // of WriteHeader; 0: none yet
 	sent   bool
 }
 
@@ -118,8 +115,12 @@ func (l *lateWriter) Write(p []byte) (int, error) {
 	return l.ResponseWriter.Write(p)
 }
 
-// ReadFrom implements io.ReaderFrom. http.ServeContent has smaller buffers.
+// ReadFrom implements io.ReaderFrom. http.ServeContent has smaller buffers, and sends every body by it. An
+// answer of several ranges has a text before the first byte of the content.
 func (l *lateWriter) ReadFrom(r io.Reader) (int64, error) {
+	if err := l.reader.open(); err != nil {
+		return 0, err
+	}
 	buf := pieces.Get().(*[pieceSize]byte) //nolint:forcetypeassert // nothing else is in the pool
 	defer pieces.Put(buf)
 	return io.CopyBuffer(struct{ io.Writer }{l}, r, buf[:])

@@ -14,30 +14,52 @@ const pieceSize = 128 << 10
 // pieces are buffers of pieceSize bytes.
 var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
-// A fileReader reads a file for one answer. The goroutine by which http.ServeContent reads several
-// ranges may continue after it has returned.
+// A fileReader reads a file for one answer. It opens the file for the first byte only: answers without a
+// body, as to HEAD, need no content. The goroutine by which http.ServeContent reads several ranges may
+// continue after it has returned.
 type fileReader struct {
-	ctx  context.Context // of the request: io.Reader has no argument for it
-	file ContentReader
-	size int64
+	ctx     context.Context // of the request: io.Reader has no argument for it
+	content Content
+	of      *File
 
-	mu      sync.Mutex // held during reads
-	off     int64      // guarded by mu
-	err     error      // of the read that failed; guarded by mu
-	stopped bool       // guarded by mu
+	mu      sync.Mutex    // held during reads
+	file    ContentReader // nil: not open; guarded by mu
+	off     int64         // guarded by mu
+	err     error         // of the open or the read that failed; guarded by mu
+	stopped bool          // guarded by mu
 }
 
 // errStopped is the error of a read after stop.
 var errStopped = errors.New("the answer has ended")
 
-// stop waits for the read under way and makes later ones fail. It returns the error of the read
-// that failed. A nil fileReader has none.
+// open opens the file, unless it is open. A nil fileReader has none.
+func (fr *fileReader) open() error {
+	if fr == nil {
+		return nil
+	}
+	fr.mu.Lock()
+	defer fr.mu.Unlock()
+	return fr.openLocked()
+}
+
+func (fr *fileReader) openLocked() error {
+	if fr.file == nil && fr.err == nil {
+		fr.file, fr.err = fr.content.OpenFile(fr.ctx, fr.of)
+	}
+	return fr.err
+}
+
+// stop waits for the read under way, makes later ones fail and closes the file. It returns the error of
+// the open or the read that failed. A nil fileReader has none.
 func (fr *fileReader) stop() error {
 	if fr == nil {
 		return nil
 	}
 	fr.mu.Lock()
 	defer fr.mu.Unlock()
+	if fr.file != nil && !fr.stopped {
+		fr.file.Close()
+	}
 	fr.stopped = true
 	return fr.err
 }
@@ -49,9 +71,12 @@ func (fr *fileReader) Read(p []byte) (int, error) {
 	if fr.stopped {
 		return 0, errStopped
 	}
-	n := min(int64(len(p)), fr.size-fr.off)
+	n := min(int64(len(p)), fr.of.Size-fr.off)
 	if n <= 0 {
 		return 0, io.EOF
+	}
+	if err := fr.openLocked(); err != nil {
+		return 0, err
 	}
 	got, err := fr.file.ReadAt(fr.ctx, p[:n], fr.off)
 	if int64(got) < n {
@@ -73,7 +98,7 @@ func (fr *fileReader) Seek(off int64, whence int) (int64, error) {
 	case io.SeekCurrent:
 		off += fr.off
 	case io.SeekEnd:
-		off += fr.size
+		off += fr.of.Size
 	}
 	if off < 0 {
 		return 0, errors.New("a place before the beginning")

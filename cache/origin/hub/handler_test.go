@@ -341,6 +341,55 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// The content is opened for its first byte: an answer without a body needs the listing alone. An error of
+// the open has a status of its own.
+func TestOpensContentOnce(t *testing.T) {
+	f := newFixture(t)
+	tag := strings.Trim(f.do("HEAD", "/owner/name/resolve/main/large.bin", "", "").Header().Get("ETag"), `"`)
+	tests := []struct {
+		name, method, header string
+		status, length       int
+		opens                int // 0: also while the content cannot be opened
+	}{
+		{"HEAD", "HEAD", "", 200, 300_000, 0},
+		{"HEAD of a range", "HEAD", "Range: bytes=5-9", 206, 5, 0},
+		{"HEAD of a range behind the end", "HEAD", "Range: bytes=300000-", 416, 0, 0},
+		{"known content", "GET", `If-None-Match: "` + tag + `"`, 304, 0, 0},
+		{"one of known contents", "GET", `If-None-Match: "x", W/"` + tag + `"`, 304, 0, 0},
+		{"range of known content", "GET", "Range: bytes=5-9\nIf-None-Match: *", 304, 0, 0},
+		{"other content", "GET", `If-Match: "x"`, 412, 0, 0},
+		{"new content", "GET", `If-None-Match: "x"`, 200, 300_000, 1},
+		{"range", "GET", "Range: bytes=5-9", 206, 5, 1},
+		{"ranges", "GET", "Range: bytes=5-9,200000-200009", 206, 0, 1},
+		{"range of other content", "GET", "Range: bytes=5-9\nIf-Range: \"x\"", 200, 300_000, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, openErr := range []error{nil, fmt.Errorf("secret: %w", origin.ErrUnavailable)} {
+				f := newFixture(t)
+				f.content.openErr = openErr
+				w := f.do(tt.method, "/owner/name/resolve/main/large.bin", tt.header, "")
+				want := tt.status
+				if openErr != nil && tt.opens > 0 {
+					want = 503
+				}
+				if w.Code != want || f.content.opens != tt.opens {
+					t.Errorf("with error %v: status %d, want %d; %d opens, want %d", openErr, w.Code, want, f.content.opens, tt.opens)
+				}
+				if n := w.Header().Get("Content-Length"); want < 300 && tt.length > 0 && n != strconv.Itoa(tt.length) {
+					t.Errorf("length %s, want %d", n, tt.length)
+				}
+				if want < 500 && w.Header().Get("ETag") != `"`+tag+`"` && want != 416 {
+					t.Errorf("ETag %s", w.Header().Get("ETag"))
+				}
+				if want == 503 && (w.Header().Get("ETag") != "" || w.Header().Get("Content-Range") != "" || f.reports.Load() != 1) {
+					t.Errorf("headers of the error: %v, %d reports", w.Header(), f.reports.Load())
+				}
+			}
+		})
+	}
+}
+
 // A refusal of the upstream and lost content have a status of their own, and each is reported. Clients
 // must not take them for a file that the commit does not have, so they have no code.
 func TestContentErrors(t *testing.T) {

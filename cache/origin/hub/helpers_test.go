@@ -114,12 +114,14 @@ type fakeContent struct {
 	err         error // of reads from failAt on
 	failAt      int64
 	open        int // files that are open
+	opens       int // calls of OpenFile
 	reads       int
 	longestRead int
 }
 
 func (c *fakeContent) OpenFile(_ context.Context, f *File) (ContentReader, error) {
 	data, ok := c.data[f.ID.File]
+	c.opens++
 	if c.openErr != nil {
 		return nil, c.openErr
 	}

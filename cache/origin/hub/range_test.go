@@ -177,7 +177,7 @@ func TestMultiRangeDisconnect(t *testing.T) {
 
 // A stopped reader does not read the file, which may be closed.
 func TestStoppedReader(t *testing.T) {
-	fr := &fileReader{ctx: t.Context(), size: 10}
+	fr := &fileReader{ctx: t.Context(), of: &File{Size: 10}}
 	if err := fr.stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
