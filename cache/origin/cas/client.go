@@ -106,8 +106,8 @@ func NewClient(o Options) *Client {
 	return c
 }
 
-// Connect requests a token in the background, which the first file would wait for. After an error that
-// file requests one itself.
+// Connect requests a token in the background, which the first file would wait for. After a temporary
+// error that file requests one itself.
 func (c *Client) Connect() {
 	c.background.Go(func() { _, _ = c.tokens.get(c.closing) })
 }

@@ -350,6 +350,68 @@ func TestRefusedTokenPauses(t *testing.T) {
 	}
 }
 
+// A refusal of the token source is returned for 10 s without another call. A temporary error is not
+// remembered.
+func TestTokenSourceRefuses(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	tests := []struct {
+		name   string
+		err    error
+		calls  int64 // for 100 files
+		exists bool  // a token, which has ended
+	}{
+		{"no permission", fmt.Errorf("gated: %w", iofs.ErrPermission), 1, false},
+		{"no repository", fmt.Errorf("deleted: %w", origin.ErrNotFound), 1, false},
+		{"no permission for a new token", fmt.Errorf("gated: %w", iofs.ErrPermission), 1, true},
+		{"not available", origin.ErrUnavailable, 100, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var calls atomic.Int64
+			var err error
+			clock := newClock()
+			c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+				calls.Add(1)
+				return cas.Token{URL: server.URL, Lifetime: time.Hour}, err
+			})})
+			open := func(want error) {
+				t.Helper()
+				c.Forget(f.ID())
+				if _, err := c.FileInfo(t.Context(), f.ID()); !errors.Is(err, want) {
+					t.Fatalf("FileInfo = %v, want %v", err, want)
+				}
+			}
+			if tt.exists {
+				open(nil)
+				clock.advance(time.Hour)
+			}
+			err = tt.err
+			calls.Store(0)
+			for range 100 {
+				open(tt.err)
+			}
+			clock.advance(10*time.Second - 1)
+			if n := calls.Load(); n != tt.calls {
+				t.Errorf("%d calls, want %d", n, tt.calls)
+			}
+			calls.Store(0)
+			if tt.calls == 1 {
+				open(tt.err)
+				if n := calls.Load(); n != 0 {
+					t.Errorf("%d calls before the end of the pause", n)
+				}
+			}
+			err = nil
+			clock.advance(1)
+			open(nil)
+			if n := calls.Load(); n != 1 {
+				t.Errorf("%d calls after the pause, want 1", n)
+			}
+		})
+	}
+}
+
 // A server may refuse all tokens for one file, and accept them for others. It gets a bounded number of
 // requests for that file.
 func TestTokenRefusedForOneFile(t *testing.T) {
@@ -515,11 +577,11 @@ func TestShortLives(t *testing.T) {
 	}
 }
 
-// Connect requests the token before the first file does. After an error a file requests one itself.
+// Connect requests the token before the first file does. After a temporary error a file requests one itself.
 func TestConnect(t *testing.T) {
 	b, f := sample(t)
 	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
-	for name, first := range map[string]error{"a token": nil, "no token": iofs.ErrPermission} {
+	for name, first := range map[string]error{"a token": nil, "no token": origin.ErrUnavailable} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64
 			answered := make(chan struct{})
@@ -537,7 +599,7 @@ func TestConnect(t *testing.T) {
 				want = 2
 			}
 			err := readFile(t.Context(), c, f, 0, 5000)
-			for errors.Is(err, iofs.ErrPermission) && requests.Load() < want { // it has joined Connect
+			for errors.Is(err, origin.ErrUnavailable) && requests.Load() < want { // it has joined Connect
 				err = readFile(t.Context(), c, f, 0, 5000)
 			}
 			if err != nil || requests.Load() != want {

@@ -24,7 +24,8 @@ type Token struct {
 }
 
 // A TokenSource returns a new token with each call. Its errors contain no secrets. The Client
-// calls it once for all waiting requests, and reuses tokens until 30 s before their end.
+// calls it once for all waiting requests, and reuses tokens until 30 s before their end. It remembers
+// io/fs.ErrPermission and origin.ErrNotFound for 10 s.
 type TokenSource interface {
 	Token(ctx context.Context) (Token, error)
 }
@@ -46,6 +47,9 @@ const (
 	maxRefusal = 64 * time.Second
 )
 
+// rememberRefusal is how long a refusal of the TokenSource is returned without another call.
+const rememberRefusal = 10 * time.Second
+
 // renewAhead is the remaining lifetime at which a token or an address is renewed, but at most a
 // tenth of its lifetime.
 const renewAhead = 30 * time.Second
@@ -66,6 +70,7 @@ type tokens struct {
 	current *activeToken  // nil: none; guarded by mu
 	pause   time.Duration // 0: the last token was not refused; guarded by mu
 	next    time.Time     // of the next token after a refusal; guarded by mu
+	refusal error         // until then; guarded by mu
 }
 
 // An activeToken is a Token in use.
@@ -98,8 +103,8 @@ func (ts *tokens) known() (t *activeToken, ok bool, err error) {
 	switch {
 	case t != nil && (t.end.IsZero() || now.Before(t.end)):
 		return t, true, nil
-	case t == nil && ts.next.After(now):
-		return nil, true, errToken
+	case ts.next.After(now):
+		return nil, true, ts.refusal
 	}
 	return nil, false, nil
 }
@@ -108,6 +113,11 @@ func (ts *tokens) known() (t *activeToken, ok bool, err error) {
 func (ts *tokens) renew(ctx context.Context) (*activeToken, error) {
 	begin := ts.now()
 	t, err := ts.source.Token(ctx)
+	if errors.Is(err, iofs.ErrPermission) || errors.Is(err, origin.ErrNotFound) {
+		ts.mu.Lock()
+		ts.next, ts.refusal = ts.now().Add(rememberRefusal), err
+		ts.mu.Unlock()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +148,7 @@ func (ts *tokens) refuse(t *activeToken) {
 	}
 	ts.current = nil
 	if ts.pause > 0 {
-		ts.next = ts.now().Add(ts.pause)
+		ts.next, ts.refusal = ts.now().Add(ts.pause), errToken
 	}
 	ts.pause = min(max(2*ts.pause, minRefusal), maxRefusal)
 }
