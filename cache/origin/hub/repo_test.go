@@ -555,6 +555,16 @@ func TestReadToken(t *testing.T) {
 	if n := len(s.Requests("/xet-read-token/a%2Fb")); n != 1 {
 		t.Errorf("requests %q", s.Requests(""))
 	}
+	for ago, want := range map[time.Duration]error{time.Hour: origin.ErrUnavailable, time.Second: origin.ErrUnavailable, -time.Hour: nil} {
+		s.CASToken = func() (string, int64) { return "xet-secret", time.Now().Add(-ago).Unix() }
+		if _, err := r.ReadToken(t.Context()); !errors.Is(err, want) || err != nil && strings.Contains(err.Error(), "xet-secret") {
+			t.Errorf("expired %v ago: %v", ago, err)
+		}
+	}
+	s.CASToken = func() (string, int64) { return "xet-secret", 0 }
+	if got, err := r.ReadToken(t.Context()); err != nil || got.Lifetime != 0 {
+		t.Errorf("without an end: %+v, %v", got, err)
+	}
 	for _, address := range []string{"", "ftp://cas.example", "cas.example", "https://"} {
 		s.CAS = address
 		if _, err := r.ReadToken(t.Context()); !errors.Is(err, origin.ErrUnavailable) || strings.Contains(err.Error(), "xet-secret") {
@@ -586,5 +596,10 @@ func TestTokenLifetime(t *testing.T) {
 	}
 	if got := lifetime(0, h); got != 0 {
 		t.Errorf("lifetime %v", got)
+	}
+	for _, ago := range []time.Duration{time.Second, time.Hour} {
+		if got := lifetime(now.Add(-ago).Unix(), h); got >= 0 {
+			t.Errorf("lifetime %v of a token that has expired %v ago", got, ago)
+		}
 	}
 }

@@ -38,18 +38,18 @@ func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
 	case err != nil:
 		return ReadToken{}, err
 	}
-	var answer struct {
-		AccessToken string `json:"accessToken"`
-		Exp         int64  `json:"exp"`
-		CASURL      string `json:"casUrl"`
-	}
+	var answer tokenInfo
 	if err := json.Unmarshal(b, &answer); err != nil {
 		return ReadToken{}, notJSON("the token", nil)
 	}
 	if err := r.checkCAS(answer.CASURL); err != nil {
 		return ReadToken{}, err
 	}
-	return ReadToken{answer.CASURL, answer.AccessToken, lifetime(answer.Exp, header)}, nil
+	life := lifetime(answer.Expires, header)
+	if life <= 0 && answer.Expires != 0 {
+		return ReadToken{}, fmt.Errorf("%w: the token of the Hub for its Xet server has already expired", origin.ErrUnavailable)
+	}
+	return ReadToken{answer.CASURL, answer.AccessToken, life}, nil
 }
 
 // checkCAS refuses the address of a CAS server without encryption, unless the Hub has none either.
@@ -66,11 +66,14 @@ func (r *Repo) checkCAS(text string) error {
 }
 
 // lifetime returns the time until the end of a token by the server's clock. The local clock may be
-// wrong.
+// wrong. It is negative for an expired token, and 0 for one without a known end.
 func lifetime(exp int64, header http.Header) time.Duration {
+	if exp == 0 {
+		return 0
+	}
 	now, err := http.ParseTime(header.Get("Date"))
 	if err != nil {
 		now = time.Now()
 	}
-	return max(0, time.Unix(exp, 0).Sub(now))
+	return time.Unix(exp, 0).Sub(now)
 }
