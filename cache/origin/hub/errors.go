@@ -41,12 +41,11 @@ func (r *Repo) classify(resp *http.Response, _ []byte) error {
 
 // refusal returns the error of a status and a code of the Hub; nil: another status.
 func (r *Repo) refusal(status int, code string, sent bool) error {
-	login := "set HF_TOKEN, or run hf auth login"
 	switch {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
 		return nil
 	case code == "GatedRepo":
-		return r.denied("it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), login)
+		return r.denied("it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login())
 	case code == "RevisionNotFound":
 		return absent("no branch, tag or commit %s; check the part after @", r.address.Revision)
 	case code == "EntryNotFound":
@@ -58,7 +57,17 @@ func (r *Repo) refusal(status int, code string, sent bool) error {
 	case sent:
 		return absent("no such repository, or a private one that the token may not read; check the name and the token")
 	}
-	return absent("no such repository, or a private one; check the name, and for a private one %s", login)
+	return absent("no such repository, or a private one; check the name, and for a private one %s", r.login())
+}
+
+// login returns the next step after a request without a token.
+func (r *Repo) login() string {
+	if r.auth.token != nil && !fetch.IsConfidential(r.endpoint) {
+		if token, err := r.auth.token(); err == nil && token != "" {
+			return "use https in HF_ENDPOINT, because the token is not sent over http"
+		}
+	}
+	return "set HF_TOKEN, or run hf auth login"
 }
 
 func (r *Repo) denied(format string, args ...any) error {

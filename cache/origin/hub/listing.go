@@ -175,7 +175,7 @@ type listEntry struct {
 	UploadedAt string `json:"uploadedAt"`
 }
 
-// entry checks an entry. ok is false for what a mount cannot show: submodules of git.
+// entry checks an entry. ok is false for what a mount cannot show: submodules of git, and unknown types.
 func (l *listEntry) entry() (e Entry, ok bool, err error) {
 	if l.Path == "" { // without the entry, the listing would look complete
 		return e, false, codec.Corrupt("listing", 0, "an entry without a path")

@@ -307,6 +307,43 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The next step names a token only if there is none. One that is not sent over http needs another endpoint.
+func TestRefusalsWithoutToken(t *testing.T) {
+	token := func(value string, err error) func() (string, error) {
+		return func() (string, error) { return value, err }
+	}
+	const set, withheld = "set HF_TOKEN, or run hf auth login", "use https in HF_ENDPOINT, because the token is not sent over http"
+	tests := []struct {
+		name, endpoint string
+		token          func() (string, error)
+		want           string
+	}{
+		{"no token", "http://mirror.example", nil, set},
+		{"empty token", "http://mirror.example", token("", nil), set},
+		{"unreadable token", "http://mirror.example", token("", iofs.ErrPermission), set},
+		{"withheld token", "http://mirror.example", token(canary, nil), withheld},
+		{"https", "https://mirror.example", token(canary, nil), set},
+		{"this machine", "http://127.0.0.1:8080", token(canary, nil), set},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := Open(Address{Model, "o", "n", "main", ""}, Options{Endpoint: tt.endpoint, Token: tt.token})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			for code, text := range map[string]string{
+				"GatedRepo": "it is gated: request access at " + tt.endpoint + "/o/n, and " + tt.want,
+				"":          "no such repository, or a private one; check the name, and for a private one " + tt.want,
+			} {
+				if err := r.refusal(http.StatusUnauthorized, code, false); err == nil || err.Error() != text {
+					t.Errorf("error %q\n want %q", err, text)
+				}
+			}
+		})
+	}
+}
+
 // A refused token is sent again after a pause only, and a renewed one at once.
 func TestO04_RefusedToken(t *testing.T) {
 	s := hubtest.New(t)
