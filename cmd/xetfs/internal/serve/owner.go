@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/flight"
@@ -25,6 +26,7 @@ const (
 	MaxOpenRepos = 2 * openRepos    // all open ones, also displaced ones in use
 	idleRepo     = 10 * time.Minute // a repository without requests is closed
 	openWait     = 8 * time.Second  // of a request; opening with a slot continues after it
+	slotPoll     = time.Second / 20 // before each look for an unused repository
 	absentRepos  = 1000             // refusals in memory
 	absentAge    = 30 * time.Second // a refused repository is requested again
 )
@@ -50,6 +52,7 @@ type Owner struct {
 	opening flight.Group[hub.RepoID, struct{}]
 	slots   chan struct{} // for open repositories
 	started sync.Map      // hub.RepoID of those that are opened, with a slot
+	open    sync.Map      // *ownedRepo of repos, and of displaced ones in use
 
 	ctx  context.Context // until Close
 	stop context.CancelFunc
@@ -61,8 +64,12 @@ type Owner struct {
 
 // An ownedRepo is an open repository.
 type ownedRepo struct {
+	id       hub.RepoID
 	api, xet http.Handler
 	close    func()
+
+	users atomic.Int32
+	used  atomic.Int64 // end of the last use, in nanoseconds since 1970
 }
 
 // An absentRepo is a repository that the Hub refuses.
@@ -75,6 +82,7 @@ type absentRepo struct {
 func NewOwner(o OwnerOptions) *Owner {
 	ow := &Owner{o: o, slots: make(chan struct{}, MaxOpenRepos), absent: lru.New[hub.RepoID, absentRepo](absentRepos, nil)}
 	ow.repos = recent.New[hub.RepoID](openRepos, idleRepo, func(r *ownedRepo) {
+		ow.open.Delete(r)
 		r.close()
 		<-ow.slots
 	})
@@ -119,7 +127,7 @@ func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
 		hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{err}}).ServeHTTP(w, r)
 		return
 	}
-	defer ow.repos.Put(it)
+	defer ow.put(it)
 	it.Value.api.ServeHTTP(w, r)
 }
 
@@ -140,14 +148,14 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, hub.ErrRepoNotFound), errors.Is(err, hub.ErrRepoGated):
 		err = iofs.ErrPermission
 	case err == nil && it.Value.xet == nil:
-		ow.repos.Put(it)
+		ow.put(it)
 		err = origin.ErrNotFound
 	}
 	if err != nil {
 		cas.Fail(w, err)
 		return
 	}
-	defer ow.repos.Put(it)
+	defer ow.put(it)
 	it.Value.xet.ServeHTTP(w, r)
 }
 
@@ -167,23 +175,24 @@ func repoOfScope(scope string) (hub.RepoID, bool) {
 	return hub.RepoID{Type: hub.RepoType(kind), Name: name}, ok
 }
 
-// find returns an open repository, which must be Put back.
+// find returns an open repository, which must be put back.
 func (ow *Owner) find(ctx context.Context, id hub.RepoID) (*recent.Item[hub.RepoID, *ownedRepo], error) {
 	ctx, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
 	for ctx.Err() == nil && ow.ctx.Err() == nil {
 		if it := ow.repos.Find(id); it != nil {
+			it.Value.users.Add(1)
 			return it, nil
 		}
 		if err := ow.refusal(id); err != nil {
 			return nil, err
 		}
 		_, err := ow.opening.Do(ctx, id, func(ctx context.Context) (struct{}, error) { return struct{}{}, ow.add(ctx, id) })
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%w: other repositories are read", origin.ErrUnavailable) // or the server ends
+	return nil, fmt.Errorf("%w: the repository is not open yet", origin.ErrUnavailable) // or the server ends
 }
 
 // refusal returns why the Hub has just refused a repository.
@@ -210,10 +219,8 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 		ow.repos.Put(it)
 		return nil
 	}
-	select {
-	case ow.slots <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := ow.takeSlot(ctx); err != nil {
+		return err
 	}
 	ow.started.Store(id, nil)
 	defer ow.started.Delete(id)
@@ -222,12 +229,53 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 		<-ow.slots
 		return ow.refused(id, err)
 	}
-	r := &ownedRepo{api: hub.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
+	r := &ownedRepo{id: id, api: hub.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
 	if site.Xet != nil {
 		r.xet = site.Xet
 	}
+	r.used.Store(time.Now().UnixNano())
+	ow.open.Store(r, nil)
 	ow.repos.Put(ow.repos.Add(id, r))
 	return nil
+}
+
+// takeSlot waits for a slot. Without a free one it closes an unused repository, which would
+// otherwise hold its slot until it is idle for long.
+func (ow *Owner) takeSlot(ctx context.Context) error {
+	for hasClosed := false; ; hasClosed = hasClosed || ow.closeUnused() {
+		select {
+		case ow.slots <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(slotPoll):
+		}
+	}
+}
+
+// closeUnused closes the unused repository whose last use is the oldest. It reports whether there is
+// one, and does not wait until its slot is free.
+func (ow *Owner) closeUnused() bool {
+	var oldest *ownedRepo
+	for key := range ow.open.Range {
+		r := key.(*ownedRepo) //nolint:forcetypeassert // all keys are
+		if r.users.Load() == 0 && (oldest == nil || r.used.Load() < oldest.used.Load()) {
+			oldest = r
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	_, isFirst := ow.open.LoadAndDelete(oldest) // otherwise another caller closes it
+	ow.repos.Forget(oldest.id)
+	return isFirst
+}
+
+// put ends the use of a repository that find returned.
+func (ow *Owner) put(it *recent.Item[hub.RepoID, *ownedRepo]) {
+	it.Value.used.Store(time.Now().UnixNano())
+	it.Value.users.Add(-1)
+	ow.repos.Put(it)
 }
 
 // refused returns the error of a repository that cannot be opened. A refusal of the Hub counts for a

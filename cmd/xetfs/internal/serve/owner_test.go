@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -47,7 +51,7 @@ func TestOwnerClosesMirror(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			ow.repos.Put(it)
+			ow.put(it)
 			ow.Close()
 		})
 	}
@@ -66,17 +70,130 @@ func TestOwnerWithoutClients(t *testing.T) {
 		var clients sync.WaitGroup
 		for i := range 2 * MaxOpenRepos {
 			clients.Go(func() {
-				if _, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); !errors.Is(err, context.DeadlineExceeded) {
+				if _, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); !errors.Is(err, origin.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
 		}
 		clients.Wait()
+		synctest.Wait() // the waits for a slot have ended
 		close(answer)
 		synctest.Wait()
 		if n, open := opened.Load(), ow.repos.Len(); n != MaxOpenRepos || open != openRepos {
 			t.Errorf("%d repositories were opened and %d are open, want %d and %d", n, open, MaxOpenRepos, openRepos)
 		}
 		ow.Close()
+	})
+}
+
+// newTestOwner returns an Owner whose repositories open at once, and a function that opens number i.
+func newTestOwner(t *testing.T) (ow *Owner, open func(i int) (put func(), err error)) {
+	t.Helper()
+	signer, err := cas.NewSigner(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ow = NewOwner(OwnerOptions{Name: "org", Signer: signer, Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
+		return new(Site), func() {}, nil
+	}})
+	return ow, func(i int) (func(), error) {
+		it, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)})
+		if err != nil {
+			return nil, err
+		}
+		return func() { ow.put(it) }, nil
+	}
+}
+
+// Half of the slots have displaced repositories with long downloads, the other half unused ones. A
+// request for another repository closes the unused one whose last use is the oldest.
+func TestOwnerClosesUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ow, open := newTestOwner(t)
+		mustOpen := func(i int) (put func()) {
+			t.Helper()
+			put, err := open(i)
+			if err != nil {
+				t.Fatalf("repository %d: %v", i, err)
+			}
+			time.Sleep(time.Second)
+			return put
+		}
+		var downloads []func()
+		for i := range openRepos {
+			downloads = append(downloads, mustOpen(i))
+		}
+		for i := openRepos; i < MaxOpenRepos; i++ {
+			mustOpen(i)()
+		}
+		mustOpen(openRepos)() // used again, so that the next one is the oldest
+		start := time.Now()
+		put := mustOpen(MaxOpenRepos)
+		if waited := time.Since(start) - time.Second; waited > slotPoll {
+			t.Errorf("a request waits %v for a slot", waited)
+		}
+		for i, want := range map[int]bool{openRepos: true, openRepos + 1: false, openRepos + 2: true} {
+			if it := ow.repos.Find(hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); (it != nil) != want {
+				t.Errorf("repository %d: open is %t, want %t", i, it != nil, want)
+			} else if it != nil {
+				ow.repos.Put(it)
+			}
+		}
+		put()
+		for _, end := range downloads {
+			end()
+		}
+		ow.Close()
+		for r := range ow.open.Range {
+			t.Errorf("repository %s remains", r.(*ownedRepo).id.Name)
+		}
+		if n := len(ow.slots); n != 0 {
+			t.Errorf("%d slots remain", n)
+		}
+	})
+}
+
+// All repositories are in use. A request for another one waits for the first that is unused, or gets
+// status 503 by both APIs.
+func TestOwnerFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ow, open := newTestOwner(t)
+		routes := ow.routes(Access{})
+		var users []func()
+		for i := range MaxOpenRepos {
+			put, err := open(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			users = append(users, put)
+		}
+		token := ow.o.Signer.Token("model/org/new@", time.Now().Add(time.Hour))
+		for _, path := range []string{"/api/models/org/new", "/v2/reconstructions/" + codec.Hash{1}.String()} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			routes.ServeHTTP(w, r)
+			if w.Code != http.StatusServiceUnavailable {
+				t.Errorf("%s: status %d, want 503: %s", path, w.Code, w.Body)
+			}
+		}
+		again, err := open(MaxOpenRepos - 1) // a second user
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, users[MaxOpenRepos-1])
+		time.AfterFunc(2*time.Second, again)
+		start := time.Now()
+		put, err := open(MaxOpenRepos)
+		if waited := time.Since(start); err != nil || waited < 2*time.Second || waited > 2*time.Second+slotPoll {
+			t.Errorf("a request waits %v for an unused repository, want 2s: %v", waited, err)
+		}
+		for _, put := range append(users[:MaxOpenRepos-1], put) {
+			put()
+		}
+		ow.Close()
+		if n := len(ow.slots); n != 0 {
+			t.Errorf("%d slots remain", n)
+		}
 	})
 }
