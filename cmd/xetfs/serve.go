@@ -134,6 +134,9 @@ func (o *serveOptions) check(source string) error {
 	case o.fail.value+o.truncate.value+o.corrupt.value+o.hang.value > 1:
 		return usageError{errors.New("--fail, --truncate, --corrupt and --hang are more than 100% together")}
 	}
+	if a, err := hub.ParseAddress(source); err == nil && a.Type == hub.Bucket {
+		return usageError{fmt.Errorf("%s: a bucket has no revisions, which clients of the Hub need; read it with xetfs mount or xetfs cat", source)}
+	}
 	if err := o.checkWritable(source); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin/cas"
@@ -171,15 +173,21 @@ func TestServeOwnerMany(t *testing.T) {
 	}
 }
 
-// A mirror of an owner has flags that make no sense.
-func TestServeOwnerUsage(t *testing.T) {
-	for _, tt := range []struct{ flag, want string }{
-		{"--plain", "--plain serves the objects of a store, which the Hub does not have"},
-		{"--bare", "--bare is for folders of shards and xorbs"},
+// A mirror has flags that make no sense, and an address of the Hub that no client could read.
+func TestServeMirrorUsage(t *testing.T) {
+	t.Setenv("HF_ENDPOINT", "http://127.0.0.1:1") // no request is expected
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	for _, tt := range []struct{ flag, source, want string }{
+		{"--plain", "hf://org", "--plain serves the objects of a store, which the Hub does not have"},
+		{"--bare", "hf://org", "--bare is for folders of shards and xorbs"},
+		{"--public", "hf://buckets/org/b", "hf://buckets/org/b: a bucket has no revisions"},
+		{"--public", "hf://buckets/org/b/folder", "hf://buckets/org/b/folder: a bucket has no revisions"},
 	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var stderr strings.Builder
-		if status := run(t.Context(), []string{"serve", tt.flag, "hf://org"}, nil, io.Discard, &stderr); status != exitUsage || !strings.Contains(stderr.String(), tt.want) {
-			t.Errorf("%s: status %d, %s", tt.flag, status, &stderr)
+		status := run(ctx, []string{"serve", "--listen=127.0.0.1:0", tt.flag, tt.source}, nil, io.Discard, &stderr)
+		if cancel(); status != exitUsage || !strings.Contains(stderr.String(), tt.want) {
+			t.Errorf("%s %s: status %d, %s", tt.flag, tt.source, status, &stderr)
 		}
 	}
 }
