@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +37,7 @@ type serveOptions struct {
 	tlsCert     string
 	tlsKey      string
 	tokenFile   string
+	publicURL   optional[*url.URL]
 	signingKey  string
 	status      string // address of the status page; "": none
 	memory      optional[ui.ByteSize]
@@ -94,6 +98,8 @@ func (o *serveOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.tlsKey, "tls-key", "", "PEM `FILE` with the key of the certificate")
 	settingsFlag(cmd)
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the tokens of clients; mode 0600")
+	o.publicURL = newOptional("URL", "", parsePublicURL)
+	f.Var(&o.publicURL, "public-url", "address of a proxy in front, like https://HOST")
 	o.memory = newOptional("SIZE", ui.ByteSize(stack.DefaultMemory).String(), ui.ParseSize)
 	f.Var(&o.memory, "memory", "limit of unpacked chunks in memory")
 	o.cache.addFlags(cmd, "disk cache, or off (default ~/.cache/xetfs/disk)")
@@ -125,6 +131,8 @@ func (o *serveOptions) check(source string) error {
 		return usageError{fmt.Errorf("%s: --plain serves the objects of a store, which the Hub does not have", source)}
 	case o.plain && (o.cache.dir.given() || o.cache.given() != ""):
 		return usageError{errors.New("--cache-dir, --cache-size and --cache-free: --plain stores nothing")}
+	case o.plain && o.publicURL.given():
+		return usageError{errors.New("--public-url: with --plain no answer has an address")}
 	case o.public && o.tokenFile != "":
 		return usageError{errors.New("--public and --token-file: one of the two decides which clients may read")}
 	case (o.tlsCert == "") != (o.tlsKey == ""):
@@ -203,7 +211,7 @@ func runServe(cmd *cobra.Command, source string, o *serveOptions) error {
 		return errors.Join(err, listener.Close())
 	}
 	defer stop()
-	err = serve.Run(ctx, listener, site.Handler(&count, o.faulty), options)
+	err = serve.Run(ctx, listener, o.atPublicURL(site.Handler(&count, o.faulty)), options)
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.CommandPath(), count.Stats())
 	return err
 }
@@ -396,6 +404,36 @@ func (o *serveOptions) access(address net.Addr, log *slog.Logger) (serve.Access,
 	}
 	o.noteTokens(a, log)
 	return a, nil
+}
+
+// parsePublicURL reads the address of a proxy. The handlers know no path in front of theirs.
+func parsePublicURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(text, "?#") {
+		return nil, errors.New("write it like https://models.example.org")
+	}
+	if u.Path != "" && u.Path != "/" {
+		return nil, errors.New("a path is not supported; give the server a host name of its own")
+	}
+	return u, nil
+}
+
+// atPublicURL returns a handler that passes requests to h as the proxy of --public-url received them.
+// All APIs begin the addresses in their answers with scheme and host of the request.
+func (o *serveOptions) atPublicURL(h http.Handler) http.Handler {
+	if !o.publicURL.given() {
+		return h
+	}
+	u := o.publicURL.value
+	var https *tls.ConnectionState
+	if u.Scheme == "https" {
+		https = new(tls.ConnectionState) // that of the proxy is not known
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		atProxy := *r
+		atProxy.Host, atProxy.TLS = u.Host, https
+		h.ServeHTTP(w, &atProxy)
+	})
 }
 
 // faulty returns h with the faults of the flags.

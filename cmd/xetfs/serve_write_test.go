@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -238,6 +239,78 @@ func TestServeWriteTokens(t *testing.T) {
 	}
 	if text := strings.Join(append(answers, who), " "); strings.Contains(text, "canary") {
 		t.Error("an answer has a token")
+	}
+}
+
+// Behind a proxy, all addresses in answers begin with the public one.
+func TestServePublicURL(t *testing.T) {
+	t.Parallel()
+	const public = "https://models.example.org:444"
+	store, _ := hubStore(t)
+	address := startServe(t, "--writable", "--public-url", public+"/", store)
+	plan, token := "", ""
+	addresses := regexp.MustCompile(`https?://[^]/">]*`)
+	ask := func(method, path, body string) http.Header {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "inner.example:8080"
+		if path == plan {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		if err != nil || a.StatusCode != 200 {
+			t.Errorf("%s %s: status %d, %v: %s", method, path, a.StatusCode, err, text)
+		}
+		all := addresses.FindAllString(fmt.Sprint(a.Header, string(text)), -1)
+		for _, found := range all {
+			if found != public {
+				t.Errorf("%s %s: address %s, want %s", method, path, found, public)
+			}
+		}
+		if len(all) == 0 {
+			t.Errorf("%s %s: no address: the test shows nothing", method, path)
+		}
+		return a.Header
+	}
+	const api = "/api/models/org/model"
+	hash := ask("HEAD", "/org/model/resolve/main/large", "").Get("X-Xet-Hash")
+	token = ask("GET", api+"/xet-read-token/main", "").Get("X-Xet-Access-Token")
+	for _, plan = range []string{"/v1/reconstructions/" + hash, "/v2/reconstructions/" + hash} {
+		ask("GET", plan, "")
+	}
+	ask("GET", api+"/tree/main?limit=1", "")
+	ask("GET", api+"/commits/main?limit=1", "")
+	ask("GET", api+"/xet-write-token/main", "")
+	ask("POST", api+"/commit/main", commitBody("title", "new", "text", false))
+	ask("POST", "/api/repos/create", `{"name":"new","organization":"org"}`)
+	for _, transfer := range []string{"basic", "xet"} {
+		ask("POST", "/org/model.git/info/lfs/objects/batch", fmt.Sprintf(
+			`{"operation":"upload","transfers":[%q],"objects":[{"oid":"%x","size":9}]}`, transfer, sha256.Sum256([]byte("new object"))))
+	}
+}
+
+// An address that answers cannot begin with is refused.
+func TestServePublicURLUsage(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "models.example.org", "ftp://host", "https://", "https://:443", "https://user@host", "https://host?", "https://host/#x", "https://host/path",
+	} {
+		if u, err := parsePublicURL(text); err == nil {
+			t.Errorf("%q is %v, want an error", text, u)
+		}
+	}
+	var stderr strings.Builder
+	status := run(t.Context(), []string{"serve", "--plain", "--public-url=https://host", t.TempDir()}, nil, io.Discard, &stderr)
+	if status != exitUsage || !strings.Contains(stderr.String(), "--public-url: with --plain no answer has an address") {
+		t.Errorf("--plain: status %d, %s", status, &stderr)
 	}
 }
 
