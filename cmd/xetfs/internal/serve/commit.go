@@ -33,7 +33,7 @@ type commit struct {
 var _ hub.Commit = (*commit)(nil)
 
 // ID implements hub.Commit.
-func (c *commit) ID() string { return c.commit }
+func (c *commit) ID() string { return c.id }
 
 // Time implements hub.Commit.
 func (c *commit) Time() time.Time { return c.row.Time }

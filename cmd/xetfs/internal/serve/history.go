@@ -33,7 +33,7 @@ func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor
 		switch {
 		case v.row.Number > from:
 		case len(list) < limit:
-			list = append(list, hub.CommitInfo{ID: v.commit, Title: v.title, Message: v.message, Author: v.author, Time: v.row.Time})
+			list = append(list, hub.CommitInfo{ID: v.id, Title: v.title, Message: v.message, Author: v.author, Time: v.row.Time})
 		case next == "":
 			next = strconv.FormatUint(v.row.Number, 10)
 		}

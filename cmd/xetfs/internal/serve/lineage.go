@@ -17,10 +17,10 @@ import (
 
 // A version is one version of a symbol, as the Hub shows it. It never changes.
 type version struct {
-	row    names.Row
-	commit string   // 40 hex digits
-	tags   []string // by its labels
-	title  string
+	row   names.Row
+	id    string   // of the commit: 40 hex digits
+	tags  []string // by its labels
+	title string
 
 	message string // without the title
 	author  string
@@ -32,7 +32,7 @@ var commitLabels = []string{"git_commit", "commit"}
 
 // newVersion returns the version of a publish; d is nil if only its row is known.
 func newVersion(row names.Row, d *names.Version) *version {
-	v := &version{row: row, commit: row.Identity.String()[:40], cost: 250}
+	v := &version{row: row, id: row.Identity.String()[:40], cost: 250}
 	if d == nil {
 		return v
 	}
@@ -41,7 +41,7 @@ func newVersion(row names.Row, d *names.Version) *version {
 	for key, value := range d.Labels {
 		switch {
 		case slices.Contains(commitLabels, key) && isCommitHash(value):
-			v.commit = value
+			v.id = value
 		case key == commits.LabelDigest || key == commits.LabelMoved:
 		case key == "tag":
 			v.tags = append(v.tags, value)
@@ -65,7 +65,7 @@ func isCommitHash(s string) bool {
 // isCommit reports whether a revision is the commit of v, or the identity of its tree.
 func (v *version) isCommit(revision string) bool {
 	tree := v.row.Identity.String()
-	return revision == v.commit || revision == tree || revision == tree[:40]
+	return revision == v.id || revision == tree || revision == tree[:40]
 }
 
 func (v *version) hasTag(tag string) bool { return slices.Contains(v.tags, tag) }

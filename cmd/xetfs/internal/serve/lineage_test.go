@@ -186,8 +186,8 @@ func TestNewVersion(t *testing.T) {
 	}
 	for _, tt := range tests {
 		v := newVersion(row, &names.Version{Labels: tt.labels, Message: "title\nbody"})
-		if v.commit != tt.commit || !slices.Equal(v.tags, tt.tags) || v.title != "title" {
-			t.Errorf("%v: commit %s, tags %q, title %q; want %s, %q", tt.labels, v.commit, v.tags, v.title, tt.commit, tt.tags)
+		if v.id != tt.commit || !slices.Equal(v.tags, tt.tags) || v.title != "title" {
+			t.Errorf("%v: commit %s, tags %q, title %q; want %s, %q", tt.labels, v.id, v.tags, v.title, tt.commit, tt.tags)
 		}
 		for revision, want := range map[string]bool{tt.commit: true, root: true, root[:40]: true, root[:39]: false, "": false} {
 			if v.isCommit(revision) != want {

@@ -168,7 +168,7 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.R
 	seen := map[string]bool{}
 	add := func(name string, v *version) bool {
 		if !seen[name] {
-			tags, seen[name] = append(tags, hub.Ref{Name: name, Commit: v.commit}), true
+			tags, seen[name] = append(tags, hub.Ref{Name: name, Commit: v.id}), true
 		}
 		return len(tags) < maxRefs
 	}
@@ -181,7 +181,7 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.R
 	if err == nil || errors.Is(err, hub.ErrRevisionNotFound) { // the end of all versions
 		err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
 	}
-	return []hub.Ref{{Name: mainBranch, Commit: newest.commit}}, tags, err
+	return []hub.Ref{{Name: mainBranch, Commit: newest.id}}, tags, err
 }
 
 // addSnapshots calls add for the snapshots of a symbol, until it returns false. A store that

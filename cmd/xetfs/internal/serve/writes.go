@@ -339,4 +339,4 @@ func (w *Writer) openRevision(ctx context.Context, symbol, revision string) (cat
 }
 
 // CommitID returns the hash by which clients know a version.
-func CommitID(v *names.Version) string { return newVersion(v.Rows[0], v).commit }
+func CommitID(v *names.Version) string { return newVersion(v.Rows[0], v).id }
