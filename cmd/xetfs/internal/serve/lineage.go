@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec/names"
@@ -67,8 +69,6 @@ func (v *version) isCommit(revision string) bool {
 	tree := v.row.Identity.String()
 	return revision == v.id || revision == tree || revision == tree[:40]
 }
-
-func (v *version) hasTag(tag string) bool { return slices.Contains(v.tags, tag) }
 
 // A lineage is the changes of a symbol, newest first, as far as they were read. It never changes.
 type lineage struct {
@@ -146,7 +146,7 @@ func (ls *lineages) get(ctx context.Context, symbol string) (*lineage, error) {
 	}
 	ref, err := ls.catalog.ReadRef(ctx, symbol)
 	switch {
-	case old != nil && isUnavailable(err):
+	case old != nil && errors.Is(err, origin.ErrUnavailable):
 		return old.orAbsent(symbol)
 	case isAbsent(err) || err == nil && ref.Ref.Latest == nil:
 		ls.put(symbol, &lineage{isAbsent: true, checked: time.Now()})

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -135,7 +134,7 @@ func (r *Repos) revision(ctx context.Context, symbol string, l *lineage, revisio
 		return r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.row.Number == l.latest.Number })
 	}
 	tag := strings.TrimPrefix(revision, "refs/tags/")
-	v, err := r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.isCommit(revision) || v.hasTag(tag) })
+	v, err := r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.isCommit(revision) || slices.Contains(v.tags, tag) })
 	if !errors.Is(err, hub.ErrRevisionNotFound) || names.CheckSnapshot(tag) != nil {
 		return v, err
 	}
@@ -209,6 +208,3 @@ func (r *Repos) addSnapshots(ctx context.Context, symbol string, add func(string
 	}
 	return nil
 }
-
-// isUnavailable reports whether a store does not answer just now.
-func isUnavailable(err error) bool { return errors.Is(err, origin.ErrUnavailable) }

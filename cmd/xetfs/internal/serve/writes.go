@@ -90,9 +90,6 @@ func (w *Writer) existing(ctx context.Context, id hub.RepoID) (string, error) {
 	return symbol, err
 }
 
-// author returns the name of the client for versions.
-func author(ctx context.Context) string { return userOf(ctx).Name }
-
 // Create implements hubwrite.Repos.
 func (w *Writer) Create(ctx context.Context, id hub.RepoID) error {
 	symbol, exists, err := w.symbol(ctx, id)
@@ -103,7 +100,7 @@ func (w *Writer) Create(ctx context.Context, id hub.RepoID) error {
 		return hubwrite.ErrRepoExists
 	}
 	defer w.o.Repos.lineages.forget(symbol)
-	return w.o.Maker.Create(ctx, symbol, author(ctx))
+	return w.o.Maker.Create(ctx, symbol, userOf(ctx).Name)
 }
 
 // Delete implements hubwrite.Repos.
@@ -317,7 +314,7 @@ func (w *Writer) Commit(ctx context.Context, id hub.RepoID, c *hubwrite.Commit) 
 	}
 	defer w.o.Repos.lineages.forget(symbol)
 	return w.o.Maker.Commit(ctx, &commits.Request{
-		Symbol: symbol, Author: author(ctx), Session: session(ctx, symbol), Commit: c,
+		Symbol: symbol, Author: userOf(ctx).Name, Session: session(ctx, symbol), Commit: c,
 		OpenRevision: func(ctx context.Context, revision string) (catalog.Tree, error) {
 			return w.openRevision(ctx, symbol, revision)
 		},

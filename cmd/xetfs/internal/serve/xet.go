@@ -27,11 +27,10 @@ const tokenLife = 15 * time.Minute
 // of one version, SYMBOL@HASH. A token of a branch is for all live versions, SYMBOL@: a client
 // that follows the branch still reads files of older versions.
 type Xet struct {
-	signer  *cas.Signer
 	repos   *Repos
 	private bool
 	content cas.Content
-	report  func(r *http.Request, err error)
+	options cas.HandlerOptions
 	handler http.Handler
 }
 
@@ -41,22 +40,22 @@ var _ hub.Tokens = (*Xet)(nil)
 // token for each request but those to presigned URLs. Otherwise any token or none reads all files.
 // Report is that of cas.HandlerOptions.
 func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signer, private bool, report func(*http.Request, error)) *Xet {
-	x := &Xet{signer: signer, repos: r, private: private, report: report}
+	x := &Xet{repos: r, private: private}
 	x.content = open(cas.StoreOptions{Find: x.find})
-	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{Authorize: x.authorize, Signer: signer, Report: report})
+	x.options = cas.HandlerOptions{Authorize: x.authorize, Signer: signer, Report: report}
+	x.handler = cas.NewHandler(x.content, x.options)
 	return x
 }
 
 // Accept makes the API accept uploads with the tokens of a Writer. It is called before the first
 // request.
 func (x *Xet) Accept(u cas.Uploads, w *Writer) {
-	x.handler = cas.NewHandler(x.content, cas.HandlerOptions{
-		Authorize: x.authorize, Signer: x.signer, Uploads: u, AuthorizeWrite: w.AuthorizeUpload, Report: x.report,
-	})
+	x.options.Uploads, x.options.AuthorizeWrite = u, w.AuthorizeUpload
+	x.handler = cas.NewHandler(x.content, x.options)
 }
 
 // Signer returns the signer of all tokens.
-func (x *Xet) Signer() *cas.Signer { return x.signer }
+func (x *Xet) Signer() *cas.Signer { return x.options.Signer }
 
 // oldPlans returns the hash in a path of plans as hf_xet had it until 1.1: without a version.
 func oldPlans(p string) (hash string, ok bool) {
@@ -94,12 +93,12 @@ func (x *Xet) ReadToken(_ context.Context, _ hub.RepoID, c hub.Commit) (string, 
 	if !v.ofBranch {
 		scope += v.row.Root.String()
 	}
-	return x.signer.Token(scope, expires), expires, nil
+	return x.options.Signer.Token(scope, expires), expires, nil
 }
 
 // authorize returns the scope of a token.
 func (x *Xet) authorize(_ context.Context, token string) (string, error) {
-	scope, err := x.signer.Verify(token)
+	scope, err := x.options.Signer.Verify(token)
 	if err != nil && !x.private {
 		return "", nil
 	}
