@@ -11,8 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // send sends a request with a token, which may be "". It returns the status and the body.
@@ -239,6 +242,45 @@ func TestServeWriteTokens(t *testing.T) {
 	}
 	if text := strings.Join(append(answers, who), " "); strings.Contains(text, "canary") {
 		t.Error("an answer has a token")
+	}
+}
+
+// A damaged tree of one symbol does not block uploads to others.
+func TestServeWritesBesideDamage(t *testing.T) {
+	t.Parallel()
+	store, _ := hubStore(t)
+	pages := func() []string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(store, names.PagePrefix, "*", "*"))
+		if err != nil || len(files) == 0 {
+			t.Fatal("no pages of trees:", err)
+		}
+		return files
+	}
+	sound, folder := pages(), t.TempDir()
+	for i := range 1000 { // more than one page
+		if err := os.WriteFile(filepath.Join(folder, fmt.Sprint(i)), []byte{byte(i)}, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustPublish(t, store, "else/damaged", folder)
+	for _, file := range pages() {
+		if slices.Contains(sound, file) {
+			continue
+		}
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("damage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := startServe(t, "--writable", store)
+	if status, _, _ := get(t, address+"/api/models/else/damaged/tree/main", ""); status != 500 {
+		t.Errorf("the damaged tree: status %d: the test shows nothing", status)
+	}
+	if status := putLFS(t, address, "org/model", "", "new content"); status != 200 {
+		t.Errorf("an upload: status %d", status)
 	}
 }
 

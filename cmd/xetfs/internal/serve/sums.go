@@ -2,13 +2,14 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/upload"
-	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -102,7 +103,9 @@ func (w *Writer) readable(ctx context.Context, symbol string, sum [32]byte) (upl
 		if searched++; searched > maxSumSymbols {
 			break
 		}
-		if c, ok, err := w.inSymbol(ctx, s, sum); ok || err != nil {
+		c, ok, err := w.inSymbol(ctx, s, sum)
+		isDamaged := errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
+		if ok || err != nil && !isDamaged { // damage of s does not block uploads to symbol
 			return c, err
 		}
 	}
@@ -117,13 +120,9 @@ func (w *Writer) inSymbol(ctx context.Context, symbol string, sum [32]byte) (c u
 	} else if err != nil {
 		return c, false, err
 	}
-	return w.inRow(ctx, symbol, l.latest, sum)
-}
-
-func (w *Writer) inRow(ctx context.Context, symbol string, row names.Row, sum [32]byte) (c upload.Content, ok bool, err error) {
-	t, err := w.o.Repos.catalog.OpenRow(ctx, symbol, row)
+	t, err := w.o.Repos.catalog.OpenRow(ctx, symbol, l.latest)
 	if err != nil {
 		return c, false, err
 	}
-	return w.sums.find(ctx, t, row.Root, sum)
+	return w.sums.find(ctx, t, l.latest.Root, sum)
 }
