@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
@@ -40,12 +41,16 @@ type Options struct {
 	Log *slog.Logger // of net/http
 }
 
-// Run serves h until ctx ends, and then waits up to 2 seconds for pending answers. It closes l.
+// Run serves h until ctx ends, and then cancels pending answers after 2 seconds. It closes l. Run
+// returns after all calls of h, because they use what its caller closes then.
 func Run(ctx context.Context, l net.Listener, h http.Handler, o Options) error {
 	return run(ctx, limit(l, maxConns), h, o)
 }
 
 func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error {
+	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelRequests()
+	var conns sync.WaitGroup
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
@@ -53,6 +58,14 @@ func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          errorLog(o.Log),
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ConnState: func(_ net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				conns.Add(1)
+			} else if s == http.StateClosed || s == http.StateHijacked {
+				conns.Done()
+			}
+		},
 	}
 	var listener net.Listener = l
 	if o.TLS != nil {
@@ -68,9 +81,11 @@ func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 	defer cancel()
 	if server.Shutdown(grace) != nil {
+		cancelRequests()
 		l.closeConns() // clients that remain after the grace period
 		_ = server.Close()
 	}
 	<-ended //nolint:errcheck // http.ErrServerClosed
+	conns.Wait()
 	return nil
 }

@@ -38,7 +38,8 @@ func TestListenErrors(t *testing.T) {
 	}
 }
 
-// A stopping server lets pending answers finish, but does not wait for a client that hangs.
+// A stopping server lets pending answers finish, but does not wait for a client that hangs. It ends
+// after its handler.
 func TestRunEnds(t *testing.T) {
 	for _, takes := range []time.Duration{200 * time.Millisecond, time.Hour} {
 		l, err := Listen(t.Context(), "127.0.0.1:0")
@@ -48,6 +49,7 @@ func TestRunEnds(t *testing.T) {
 		started := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
+		var returned atomic.Bool
 		go func() {
 			ended <- Run(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				close(started)
@@ -55,7 +57,9 @@ func TestRunEnds(t *testing.T) {
 				case <-time.After(takes):
 					io.WriteString(w, "done") //nolint:errcheck // the client reports it
 				case <-r.Context().Done():
+					time.Sleep(200 * time.Millisecond)
 				}
+				returned.Store(true)
 			}), Options{Log: slog.New(slog.DiscardHandler)})
 		}()
 		received := make(chan string, 1)
@@ -72,6 +76,9 @@ func TestRunEnds(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil || time.Since(start) > time.Minute {
 			t.Errorf("it ended after %v: %v", time.Since(start), err)
+		}
+		if !returned.Load() {
+			t.Error("it ended before its handler")
 		}
 		if got := <-received; (got == "done") != (takes < shutdownGrace) {
 			t.Errorf("a client that waited for %v received %q", takes, got)
