@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -130,13 +131,17 @@ func (c *limitConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. A slow client may accept p in parts, each within writeTimeout.
 func (c *limitConn) Write(p []byte) (int, error) {
 	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Write(p)
 	c.record(n)
+	if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+		more, err := c.Write(p[n:])
+		return n + more, err
+	}
 	return n, err
 }
 

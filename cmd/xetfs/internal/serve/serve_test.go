@@ -12,8 +12,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -238,6 +240,37 @@ func TestN21_Victim(t *testing.T) {
 		if got := closed(t, c, want); got != want {
 			t.Errorf("connection %d: closed %t, want %t", i, got, want)
 		}
+	}
+}
+
+// N21: a client is slow, and accepts a part of a long write each minute. Only a client that accepts
+// nothing loses its connection.
+func TestN21_SlowClient(t *testing.T) {
+	const length, parts = 1 << 20, 16
+	for _, accepted := range []int{parts, parts / 2} {
+		synctest.Test(t, func(t *testing.T) {
+			server, client := net.Pipe()
+			defer client.Close()
+			c := &limitConn{Conn: server, l: &limitListener{start: time.Now(), conns: map[*limitConn]struct{}{}}}
+			defer c.Close()
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				for part := range accepted {
+					time.Sleep(writeTimeout * 3 / 4)
+					if _, err := io.ReadFull(client, make([]byte, length/parts)); err != nil {
+						t.Errorf("part %d: %v", part, err)
+						return
+					}
+				}
+			})
+			start, want := time.Now(), accepted*length/parts
+			n, err := c.Write(make([]byte, length))
+			if n != want || (err == nil) != (want == length) {
+				t.Errorf("%d bytes were written after %v, %v; want %d", n, time.Since(start), err, want)
+			}
+			server.Close()
+			reader.Wait()
+		})
 	}
 }
 
