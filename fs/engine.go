@@ -57,7 +57,7 @@ type unprovenReader interface {
 	// KeepsPages reports whether the kernel may keep its pages of an inode. Each open calls it once.
 	KeepsPages(ino uint64) bool
 
-	// NeedsProof reports whether the next read waits until the whole file was read.
+	// NeedsProof reports whether the next read waits for the proof of the whole file.
 	NeedsProof() bool
 
 	// CheckSHA256 compares the file with the SHA-256 of its entry: a gated file always, and

@@ -2,13 +2,16 @@ package fs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache"
@@ -152,5 +155,39 @@ func (m mountFixture) readSome(t *testing.T, strict bool, of *origintest.File) {
 	p := make([]byte, 4096)
 	if _, err := f.ReadAt(p, 7<<16); err != nil || bytes.Equal(p, of.Bytes()[7<<16:][:4096]) != strict {
 		t.Errorf("strict %v: %v, or other bytes", strict, err)
+	}
+}
+
+// A completingReader completes its file with the first read, whose time ends before the check.
+type completingReader struct {
+	unprovenReader
+	reads int
+	limit time.Duration // of the last read
+}
+
+func (r *completingReader) NeedsProof() bool { return r.reads == 1 }
+
+func (r *completingReader) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	deadline, _ := ctx.Deadline()
+	r.limit = time.Until(deadline)
+	if r.reads++; r.reads == 1 {
+		return 0, context.DeadlineExceeded
+	}
+	return len(p), nil
+}
+
+func (r *completingReader) Close() error { return nil }
+
+// The read that completes a file has the time limit of its check, also after reads that timed out.
+func TestUnprovenReadWaitsForCheck(t *testing.T) {
+	f := newFilesystem(volumeOf(newFakeTree()), newFakeEngine(), Options{}.withDefaults())
+	r := &completingReader{}
+	in := fuse.ReadIn{Fh: f.files.add(&fileHandle{reader: r, size: 10})}
+	f.reads.failed(in.NodeId, f.limit, f.limit)
+	if _, status := f.Read(nil, &in, make([]byte, 10)); !status.Ok() || r.reads != 2 {
+		t.Errorf("%v after %d reads", status, r.reads)
+	}
+	if r.limit < proofLimit/2 {
+		t.Errorf("the wait for the check has %v, want %v", r.limit, proofLimit)
 	}
 }

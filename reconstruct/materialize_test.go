@@ -323,8 +323,8 @@ func TestWhole_Close(t *testing.T) {
 // The materializer waits until no reads run, but not forever.
 func TestWhole_Yields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &materializer{policy: MaterializeAlways, start: time.Now()}
-		k.ctx, k.stop = context.WithCancel(t.Context())
+		k := &materializer{r: &Reader{}, policy: MaterializeAlways, start: time.Now()}
+		k.r.ctx, k.r.stop = context.WithCancel(t.Context())
 		waits := func() time.Duration {
 			begin := time.Now()
 			if err := k.wait(); err != nil {
@@ -345,7 +345,7 @@ func TestWhole_Yields(t *testing.T) {
 			t.Errorf("a read ended after 100 ms: it waited for %v, want %v", d, want)
 		}
 		k.readStarts()
-		time.AfterFunc(100*time.Millisecond, k.stop)
+		time.AfterFunc(100*time.Millisecond, k.r.stop)
 		begin := time.Now()
 		if err := k.wait(); !errors.Is(err, context.Canceled) || time.Since(begin) != 100*time.Millisecond {
 			t.Errorf("closed after 100 ms: %v after %v", err, time.Since(begin))

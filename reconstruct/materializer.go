@@ -21,8 +21,6 @@ type materializer struct {
 	maxSize int64
 	times   int32 // how often they must have been read
 
-	ctx     context.Context // ended by close
-	stop    context.CancelFunc
 	running sync.WaitGroup
 	start   time.Time
 	active  atomic.Int64 // reads under way
@@ -58,7 +56,6 @@ const (
 func (m *materializer) init(r *Reader, policy Policy) {
 	m.r, m.start = r, time.Now()
 	m.queued, m.failed = map[codec.Hash]bool{}, map[codec.Hash]failedFile{}
-	m.ctx, m.stop = context.WithCancel(context.Background())
 	stats := r.c.Stats().Disk
 	if stats == nil {
 		return
@@ -117,7 +114,7 @@ func (m *materializer) add(f *File) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ctx.Err() != nil || m.queued[h] || len(m.queue) == maxQueue || time.Now().Before(m.failed[h].again) {
+	if m.r.ctx.Err() != nil || m.queued[h] || len(m.queue) == maxQueue || time.Now().Before(m.failed[h].again) {
 		return
 	}
 	m.queued[h] = true
@@ -142,7 +139,7 @@ func (m *materializer) next(last *File, err error) *File {
 	if last != nil {
 		m.doneLocked(last.id.File, err)
 	}
-	if len(m.queue) == 0 || m.ctx.Err() != nil {
+	if len(m.queue) == 0 || m.r.ctx.Err() != nil {
 		m.isRunning = false
 		return nil
 	}
@@ -169,7 +166,7 @@ func (m *materializer) materialize(f *File) (err error) {
 	if err := m.wait(); err != nil { // for the SHA-256 that the last read may complete
 		return err
 	}
-	w := newVerifyReader(m.ctx, f, f.claim())
+	w := newVerifyReader(m.r.ctx, f, f.claim())
 	w.addSum()
 	w.batches.always, w.batches.most, w.batches.run = 1, 1, m.fetch
 	return f.putFile(w, func(int64) {})
@@ -191,19 +188,19 @@ func (m *materializer) wait() error {
 		now := time.Since(m.start)
 		idle := m.active.Load() == 0 && now-time.Duration(m.ended.Load()) >= idleAfter
 		if idle || now-begin >= maxIdleWait {
-			return m.ctx.Err()
+			return m.r.ctx.Err()
 		}
 		select {
 		case <-look.C:
-		case <-m.ctx.Done():
-			return m.ctx.Err()
+		case <-m.r.ctx.Done():
+			return m.r.ctx.Err()
 		}
 	}
 }
 
 func (m *materializer) close() {
 	m.mu.Lock()
-	m.stop() // under the lock: nothing begins after it
+	m.r.stop() // under the lock: nothing begins after it
 	m.mu.Unlock()
 	m.running.Wait()
 }

@@ -24,8 +24,8 @@ import (
 // get an error.
 //
 // Readers of other files get seen chunks at once. The read that completes the file waits until
-// the hash of the file is computed from its chunks. If the file is wrong, that read and all later
-// ones of its handles fail. The next open gets a gated file.
+// the hash of the file is computed from its chunks, and so do all reads meanwhile. If the file is
+// wrong, they and all later ones of its handles fail. The next open gets a gated file.
 
 // smallFile is the size up to which files are gated, in bytes.
 const smallFile = 4 << 20
@@ -33,11 +33,14 @@ const smallFile = 4 << 20
 // planLimit is the time in which discard reads terms that are not in memory.
 const planLimit = 10 * time.Second
 
-// NeedsProof reports whether the next read returns only after the whole file was read. It may
-// then take long.
+// NeedsProof reports whether the next read waits for the proof of the whole file. It may then take
+// long. A read that has completed the file, and ran out of time, needs more for its check.
 func (f *File) NeedsProof() bool {
 	now := f.current()
-	return now.gated && now.tracker.err() == nil && !now.isOpen.Load()
+	if now.gated {
+		return now.tracker.err() == nil && !now.isOpen.Load()
+	}
+	return now.tracker != nil && now.tracker.complete()
 }
 
 // current returns the file that replaces f after a second fetch, or f.
@@ -103,8 +106,8 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	if err := f.tracker.err(); err != nil {
 		return err
 	}
-	if f.gated && !f.isOpen.Load() {
-		next, err := f.r.proving.Do(ctx, f.id, f.proveGated)
+	if f.NeedsProof() {
+		next, err := f.awaitProof(ctx)
 		if err != nil {
 			return err
 		}
@@ -127,6 +130,14 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	default:
 		return err
 	}
+}
+
+// awaitProof waits for the proof of a file, and returns the file to read.
+func (f *File) awaitProof(ctx context.Context) (*File, error) {
+	if !f.gated {
+		return f, f.afterRead(ctx)
+	}
+	return f.r.proving.Do(ctx, f.id, f.proveGated)
 }
 
 // readProven reads from a file whose tracker has the marks of all chunks. A read whose bytes have
@@ -431,8 +442,11 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 }
 
 // checkRead checks a file when its readers got all of it. It waits for room only if it must read
-// the file.
+// the file. It continues without its readers, but not after Close.
 func (f *File) checkRead(ctx context.Context) (struct{}, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(f.r.ctx, cancel)()
 	err := f.proveBySeen(ctx)
 	if err != nil && !isWrong(err) && ctx.Err() == nil {
 		err = f.inRoom(ctx, f.readSeen)

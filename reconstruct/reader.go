@@ -43,6 +43,8 @@ type Options struct {
 // A Reader rebuilds files. It uses hashes, never names. It is safe for concurrent use.
 type Reader struct {
 	c            *cache.Cache
+	ctx          context.Context // of background work; ended by Close
+	stop         context.CancelFunc
 	window       int64
 	parallel     int
 	open         files
@@ -85,11 +87,13 @@ func New(c *cache.Cache, o Options) *Reader {
 		o.Ahead = 32 << 20
 	}
 	r := &Reader{c: c, window: o.Window, parallel: o.Parallel, loads: make(chan struct{}, maxLoads), ahead: semaphore.NewWeighted(o.Ahead)}
+	r.ctx, r.stop = context.WithCancel(context.Background())
 	r.terms.max, r.strict, r.onContradiction = o.Terms, o.Strict, o.OnContradiction
 	r.suspects = lru.NewClock[codec.FileID, struct{}](maxSuspects)
 	r.provenPlans = lru.NewClock[codec.FileID, uint64](maxSuspects)
 	r.smallProofs = semaphore.NewWeighted(minSmallProofs + o.Ahead)
 	r.largeProofs = semaphore.NewWeighted(max(1, min(maxLargeProofs, o.Ahead/proofAhead)))
+	r.checking.Detached = func(*File) bool { return true } // a check may take longer than its readers wait
 	r.small.init()
 	r.open.init()
 	r.sums = lru.NewClock[codec.Hash, [32]byte](maxSums)
@@ -99,7 +103,7 @@ func New(c *cache.Cache, o Options) *Reader {
 }
 
 // Close ends all background work, and waits for it. Reads still work, but no longer use whole
-// files.
+// files, and fail if they need the check of one.
 func (r *Reader) Close() error {
 	r.materializer.close()
 	r.backing.open.Close()
