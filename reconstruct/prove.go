@@ -523,7 +523,7 @@ func (f *File) proveByLeaves(ctx context.Context, known func(codec.Hash, codec.C
 }
 
 // checkTerm compares hashes and sizes of the chunks of a term with the term and with the chunks
-// that readers got.
+// that readers got. Later reads must return these chunks: the cache may forget the hashes.
 func (f *File) checkTerm(g *group, term int, leaves []merkle.Leaf) error {
 	t, size := g.layout.terms[term], uint64(0)
 	if len(leaves) != t.Chunks.Len() {
@@ -538,8 +538,8 @@ func (f *File) checkTerm(g *group, term int, leaves []merkle.Leaf) error {
 	if size != uint64(t.Size) {
 		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, size, t.Size)
 	}
-	if !f.tracker.matches(g, term, leaves) {
-		return fmt.Errorf("term %d: %w", g.firstTerm()+term, errOtherChunk)
+	if err := f.tracker.note(g, term, t.Chunks, 0, leaves); err != nil {
+		return fmt.Errorf("term %d: %w", g.firstTerm()+term, err)
 	}
 	return nil
 }
@@ -557,8 +557,8 @@ func otherContent(got, want []byte) error {
 // maxProved is how many chunks are given to the source at a time.
 const maxProved = 16 << 10
 
-// proved stores the hashes of a file that was proven: its chunks are then proven for all files.
-// Hashes that the cache has forgotten meanwhile stay unproven.
+// proved stores the hashes of a file whose marks were proven: its chunks are then proven for all
+// files. Hashes that the cache has forgotten meanwhile stay unproven.
 func (f *File) proved(ctx context.Context) error {
 	var all []origin.ChunkHashes
 	n := 0
@@ -569,7 +569,7 @@ func (f *File) proved(ctx context.Context) error {
 		}
 		for term, t := range g.layout.terms {
 			leaves := f.r.c.Leaves(t.Xorb, t.Chunks)
-			if f.checkTerm(g, term, leaves) != nil || f.tracker.note(g, term, t.Chunks, 0, leaves) != nil {
+			if f.checkTerm(g, term, leaves) != nil {
 				continue
 			}
 			all, n = append(all, origin.ChunkHashes{Xorb: t.Xorb, Start: t.Chunks.Start, Leaves: leaves}), n+len(leaves)

@@ -1118,6 +1118,30 @@ func TestUnprovenHandleOfAnotherSize(t *testing.T) {
 	}
 }
 
+// A file that known hashes have proven returns no other bytes, although the cache forgets the hashes at
+// once.
+func TestUnprovenHashesAreForgotten(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{})
+	file := m.handle(t, f.ID()).File()
+	known := func(_ codec.Hash, r codec.ChunkRange) (leaves []merkle.Leaf) {
+		for i := r.Start; i < r.End; i++ {
+			leaves = append(leaves, merkle.Leaf{Hash: merkle.Chunk(f.Bytes()[i<<16:][:1<<16]), Size: 1 << 16})
+		}
+		return leaves
+	}
+	if err := file.proveByLeaves(t.Context(), known, true); err != nil || !file.isProven() {
+		t.Fatalf("proven %v, %v", file.isProven(), err)
+	}
+	m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 0))
+	if _, err := file.ReadAt(t.Context(), make([]byte, 1), 7<<16); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a read of another chunk than the proven one: %v", err)
+	}
+	if err := tryRead(t.Context(), file, f.Bytes(), 8<<16, 1<<16); err != nil {
+		t.Errorf("a read of a proven chunk: %v", err)
+	}
+}
+
 // A file that is dropped between its open and its first handle is not opened again.
 func TestHoldDroppedFile(t *testing.T) {
 	s, f := large(t, 10)

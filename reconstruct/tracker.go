@@ -103,23 +103,6 @@ func (t *tracker) countLocked(g *group) {
 	}
 }
 
-// matches reports whether the chunks of a term have the marks of leaves, or none yet.
-func (t *tracker) matches(g *group, term int, leaves []merkle.Leaf) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.marks[g.index].terms == nil || t.marks[g.index].terms[term] == nil {
-		return true
-	}
-	marks, off := t.marks[g.index].terms[term], int64(0)
-	for i, leaf := range leaves {
-		if marks[i] != 0 && marks[i] != mark(leaf, off) {
-			return false
-		}
-		off += int64(leaf.Size)
-	}
-	return true
-}
-
 // complete reports whether readers got the whole file, which is not checked yet. Readers may get all
 // bytes without some chunks: a wrong chunk that is too long hides the next one.
 func (t *tracker) complete() bool {
@@ -131,11 +114,14 @@ func (t *tracker) complete() bool {
 	return (t.groups == 0 || t.pages.isComplete()) && !t.isProven() && t.err() == nil
 }
 
-// prove ends the check of a file with success, unless it has failed before.
+// prove ends the check of a file with success, unless it has failed before. All chunks have marks then.
 func (t *tracker) prove() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.err()
+	if err == nil && t.groups > 0 {
+		err = errUnknownHash
+	}
 	t.proven.Store(err == nil)
 	return err
 }
