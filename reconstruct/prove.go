@@ -137,7 +137,16 @@ func (f *File) awaitProof(ctx context.Context) (*File, error) {
 	if !f.gated {
 		return f, f.afterRead(ctx)
 	}
-	return f.r.proving.Do(ctx, f.id, f.proveGated)
+	next, err := f.r.proving.Do(ctx, f.id, f.proveGated)
+	if err == nil && next.size != f.size {
+		err = f.otherSize(next) // the proof of another File with this ID
+	}
+	return next, err
+}
+
+// otherSize is the error of a file that is replaced by one of another size.
+func (f *File) otherSize(next *File) error {
+	return f.named(codec.Corrupt("file info block", f.block, "its size has changed from %d to %d", f.size, next.size))
 }
 
 // readProven reads from a file whose tracker has the marks of all chunks. A read whose bytes have
@@ -280,7 +289,7 @@ func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File
 	err = next.refetch(ctx, w)
 	switch {
 	case err == nil && next.size != f.size:
-		err = f.named(codec.Corrupt("file info block", f.block, "its size has changed from %d to %d", f.size, next.size))
+		err = f.otherSize(next)
 		f.tracker.fail(err)
 		f.r.contradicted(f.id)
 	case err == nil && next != f:
@@ -319,7 +328,7 @@ func isWrong(err error) bool {
 // once more. Prove does nothing for other files.
 func (f *File) Prove(ctx context.Context) error {
 	if f.gated {
-		_, err := f.r.proving.Do(ctx, f.id, f.proveGated)
+		_, err := f.awaitProof(ctx)
 		return err
 	}
 	if f.isProven() {
@@ -348,14 +357,13 @@ func (f *File) inRoom(ctx context.Context, do func(context.Context, *progressWat
 	return w.timeout(do(ctx, w))
 }
 
-// proveNext proves the file that replaces f after it was found wrong. It is gated.
+// proveNext proves the file that replaces f after it was found wrong.
 func (f *File) proveNext(ctx context.Context) error {
 	next, err := f.r.Open(ctx, f.id)
 	if err != nil {
 		return err
 	}
-	_, err = f.r.proving.Do(ctx, f.id, next.proveGated)
-	return err
+	return next.Prove(ctx)
 }
 
 // prove proves a file from the hashes that are known, or else reads it.

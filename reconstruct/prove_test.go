@@ -1142,6 +1142,56 @@ func TestUnprovenHashesAreForgotten(t *testing.T) {
 	}
 }
 
+// Two files with one ID share a proof. The one with another size than the proven file fails.
+func TestUnprovenProofOfAnotherSize(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	f := b.File(b.Xorb(pattern(10, 64<<10)...).Term(0, 3))
+	s := b.Store()
+	synctest.Test(t, func(t *testing.T) {
+		m := mountPlan(t, s, "", Options{})
+		open := func(chunks uint32) *File {
+			m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+				fi.Terms = slices.Clone(fi.Terms)
+				fi.Terms[0].Chunks.End, fi.Terms[0].Size = chunks, chunks<<16
+				return fi
+			}})
+			file, err := m.OpenSize(t.Context(), f.ID(), int64(chunks)<<16)
+			if err != nil || file.Size() != int64(chunks)<<16 {
+				t.Fatalf("%d bytes, %v", file.Size(), err)
+			}
+			return file
+		}
+		wrong, right := open(4), open(3)
+		proceed := make(chan struct{})
+		m.plan.Before = func(context.Context, codec.Hash, codec.ChunkRange) error { <-proceed; return nil }
+		var readers sync.WaitGroup
+		readers.Go(func() {
+			if err := tryRead(t.Context(), right, f.Bytes(), 0, 10); err != nil {
+				t.Errorf("a read of the right file: %v", err)
+			}
+		})
+		synctest.Wait()
+		readers.Go(func() {
+			if _, err := wrong.ReadAt(t.Context(), make([]byte, 10), 3<<16); !errors.Is(err, codec.ErrCorrupt) {
+				t.Errorf("a read behind the end of the right file: %v", err)
+			}
+		})
+		synctest.Wait()
+		close(proceed)
+		readers.Wait()
+	})
+}
+
+// A read behind the terms of a file is an error.
+func TestReadBehindTerms(t *testing.T) {
+	s, f := large(t, 3)
+	file := open(t, s, f.ID())
+	file.size++
+	if _, err := file.ReadAt(t.Context(), make([]byte, 1), file.size-1); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("error = %v, want codec.ErrCorrupt", err)
+	}
+}
+
 // A file that is dropped between its open and its first handle is not opened again.
 func TestHoldDroppedFile(t *testing.T) {
 	s, f := large(t, 10)

@@ -49,7 +49,7 @@ type gatedReader struct {
 // Read implements io.Reader.
 func (g *gatedReader) Read(p []byte) (int, error) {
 	if g.r == nil {
-		f, err := g.f.r.proving.Do(g.ctx, g.f.id, g.f.proveGated)
+		f, err := g.f.awaitProof(g.ctx)
 		if err != nil {
 			return 0, err
 		}
