@@ -89,7 +89,8 @@ func (r reader) open(ctx context.Context, id codec.FileID, want int64) (rangeRea
 	if err != nil {
 		return nil, 0, err
 	}
-	return f.Handle(), f.Size(), nil
+	h := f.Handle()
+	return h, h.File().Size(), nil
 }
 
 func (r reader) verified(ctx context.Context, id codec.FileID) (string, error) {

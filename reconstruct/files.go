@@ -14,7 +14,7 @@ type files struct {
 	byID *lru.Cache[codec.FileID, *File] // guarded by mu
 
 	// held has the files of a source without proofs with open handles. All handles of a file share its
-	// tracker. A dropped file stays: the kernel has pages that it returned, and add decides about it.
+	// tracker. A dropped file stays: the kernel has pages that it returned. See add and hold.
 	held map[codec.FileID]*heldFile // guarded by mu
 }
 
@@ -39,27 +39,35 @@ func (fs *files) init() {
 func (fs *files) get(id codec.FileID) (*File, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	return fs.getLocked(id)
+}
+
+func (fs *files) getLocked(id codec.FileID) (*File, bool) {
 	if h := fs.held[id]; h != nil && !h.f.dropped {
 		return h.f, true
 	}
 	return fs.byID.Get(id)
 }
 
-// hold makes opens return f while it has handles, and counts one. release ends the handle.
-func (fs *files) hold(f *File) (release func()) {
+// hold returns the file for a new handle of f, and makes opens return it while it has handles. It is
+// another one than f if f is no longer in use. It ends the use of a dropped file with open handles.
+// release ends the handle.
+func (fs *files) hold(f *File) (now *File, release func()) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if stored, ok := fs.getLocked(f.id); ok {
+		f = stored
+	}
 	h := fs.held[f.id]
-	switch {
-	case h != nil && h.f != f && !h.f.dropped:
-		f.supersede() // it was dropped since its open, and another one is in use
-		return func() {}
-	case h == nil || h.f != f:
+	if h == nil || h.f != f {
+		if h != nil {
+			h.f.supersede()
+		}
 		h = &heldFile{f: f}
 		fs.held[f.id] = h
 	}
 	h.handles++
-	return func() { fs.release(h) }
+	return f, func() { fs.release(h) }
 }
 
 func (fs *files) release(h *heldFile) {
@@ -71,16 +79,13 @@ func (fs *files) release(h *heldFile) {
 }
 
 // add stores f, and returns the stored file: another reader may have been faster. It stores a dropped
-// file with open handles again if f has the same plan, or ends its use.
+// file with open handles again if f has the same plan.
 func (fs *files) add(id codec.FileID, f *File) *File {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if h := fs.held[id]; h != nil && h.f.dropped {
-		if old := h.f; old.mayContinueAs(f) {
-			old.dropped, f = false, old
-		} else {
-			old.supersede()
-		}
+	if h := fs.held[id]; h != nil && h.f.dropped && h.f.mayContinueAs(f) {
+		f = h.f
+		f.dropped = false
 	}
 	return fs.byID.Add(id, f, int64(fileSlots+len(f.slots)))
 }

@@ -71,15 +71,17 @@ type stream struct {
 	busy       bool // a prefetch runs
 }
 
-// Handle returns a new Handle of f.
+// Handle returns a new Handle of f, or of the file that has replaced f since its open.
 func (f *File) Handle() *Handle {
 	h := &Handle{f: f}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	if f.tracker != nil {
-		plan, file := f.r.c.Hold(f.id), f.r.open.hold(f)
+		plan := f.r.c.Hold(f.id)
+		var file func()
+		h.f, file = f.r.open.hold(f)
 		h.release = func() { plan(); file() }
 	}
-	f.r.materializer.opened(f)
+	f.r.materializer.opened(h.f)
 	return h
 }
 

@@ -1192,6 +1192,72 @@ func TestReadBehindTerms(t *testing.T) {
 	}
 }
 
+// A read of an attribute, or readahead, opens a dropped file again. Its handles stay usable.
+func TestUnprovenLookupsKeepHandles(t *testing.T) {
+	for name, lookUp := range map[string]func(t *testing.T, m *planMount, id codec.FileID){
+		"attribute": func(t *testing.T, m *planMount, id codec.FileID) {
+			if _, err := m.CachedPercent(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		},
+		"readahead": func(t *testing.T, m *planMount, id codec.FileID) {
+			a := m.NewFileReadahead()
+			a.Announce(t.Context(), []codec.FileID{id})
+			a.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, f := large(t, largeChunks)
+			m := mountPlan(t, s, "", Options{})
+			file := m.handle(t, f.ID()).File() // without readahead
+			if err := tryRead(t.Context(), file, f.Bytes(), 0, 1<<16); err != nil {
+				t.Fatal(err)
+			}
+			m.plan.SetDamage(origintest.Damage{Bytes: func(_ codec.Hash, _ codec.ChunkRange, packed []byte) { packed[0] ^= 1 }})
+			if _, err := file.ReadAt(t.Context(), make([]byte, 1), 40<<16); !errors.Is(err, codec.ErrCorrupt) {
+				t.Errorf("a read of damaged chunks: %v", err)
+			}
+			m.plan.SetDamage(origintest.Damage{})
+			lookUp(t, m, f.ID())
+			if got, err := scan(t.Context(), file, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+				t.Errorf("the handle afterwards: %d bytes, %v", len(got), err)
+			}
+		})
+	}
+}
+
+// A file may be dropped between its open and its first handle, and opened again. The handles of both opens
+// share one file, whether the second open has a handle yet or not.
+func TestUnprovenHandleOfDroppedFile(t *testing.T) {
+	for _, isHeld := range []bool{true, false} {
+		s, f := large(t, largeChunks)
+		m := mountPlan(t, s, "", Options{})
+		first, err := m.Open(t.Context(), f.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.open.drop(first)
+		second, err := m.Open(t.Context(), f.ID())
+		if err != nil || second == first {
+			t.Fatalf("the dropped file, or %v", err)
+		}
+		order := []*File{first, second}
+		if isHeld {
+			slices.Reverse(order)
+		}
+		for _, file := range order {
+			h := file.Handle()
+			defer h.Close()
+			if h.File() != second {
+				t.Errorf("second open has a handle: %v: a handle has the dropped file", isHeld)
+			}
+			if err := tryRead(t.Context(), h, f.Bytes(), 0, 10); err != nil {
+				t.Errorf("second open has a handle: %v: %v", isHeld, err)
+			}
+		}
+	}
+}
+
 // A file that is dropped between its open and its first handle is not opened again.
 func TestHoldDroppedFile(t *testing.T) {
 	s, f := large(t, 10)
