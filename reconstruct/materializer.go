@@ -166,6 +166,7 @@ func (m *materializer) materialize(f *File) (err error) {
 	if err := m.wait(); err != nil { // for the SHA-256 that the last read may complete
 		return err
 	}
+	f = f.current() // a gated file may have been fetched once more since it was queued
 	w := newVerifyReader(m.r.ctx, f, f.claim())
 	w.addSum()
 	w.batches.always, w.batches.most, w.batches.run = 1, 1, m.fetch

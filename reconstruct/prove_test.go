@@ -865,6 +865,18 @@ func TestUnprovenWholeReadsProve(t *testing.T) {
 	}
 }
 
+// A gated file that was wrong at first is materialized with the chunks of the second fetch.
+func TestUnprovenMaterializeAfterSecondFetch(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{Materialize: MaterializeAuto, Strict: true})
+	m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 7, 1))
+	m.sound(t, f)
+	m.materializer.running.Wait()
+	if !m.disk.HasFile(f.Info.File) || m.isSuspect(f.ID()) {
+		t.Errorf("materialized: %v, suspect: %v", m.disk.HasFile(f.Info.File), m.isSuspect(f.ID()))
+	}
+}
+
 // A file whose SHA-256 is known is materialized without computing the SHA-256 again.
 func TestUnprovenMaterializeUsesKnownSHA256(t *testing.T) {
 	s, f := large(t, largeChunks)
