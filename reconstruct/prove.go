@@ -277,10 +277,13 @@ func (f *File) proveChunks(ctx context.Context) (next *File, err error) {
 // proveByReading is proveChunks for a file that the known hashes do not prove.
 func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File, err error) {
 	next = f
-	if !f.r.isSuspect(f.id) {
+	isSuspect := f.r.isSuspect(f.id)
+	if !isSuspect {
 		if err := f.prove(ctx, w); err == nil || !isWrong(err) {
 			return f, err
 		}
+	}
+	if !isSuspect || !f.tracker.isEmpty() { // an aborted second fetch may have left marks of wrong chunks
 		f.discard()
 		if next, err = f.r.Open(ctx, f.id); err != nil {
 			return nil, err
@@ -398,10 +401,12 @@ func (f *File) refetch(ctx context.Context, w *progressWatch) error {
 	v := newVerifyReader(ctx, f, nil)
 	v.refetch()
 	err := f.readAll(ctx, v, w)
-	if err == nil {
-		f.r.suspects.Remove(f.id)
+	if err != nil {
+		f.r.open.drop(f) // the next fetch begins without marks
+		return err
 	}
-	return err
+	f.r.suspects.Remove(f.id)
+	return nil
 }
 
 // readAll reads a file to its end.

@@ -1270,6 +1270,39 @@ func TestUnprovenHandleOfDroppedFile(t *testing.T) {
 	}
 }
 
+// An outage ends a fetch of a file after a wrong chunk. The same handle reads the file later.
+func TestUnprovenAbortedFetch(t *testing.T) {
+	s, f := large(t, largeChunks)
+	for name, isSuspect := range map[string]bool{"first": false, "second": true} {
+		t.Run(name, func(t *testing.T) {
+			m := mountPlan(t, s, "", Options{Strict: true})
+			if isSuspect {
+				m.suspects.Add(f.ID(), struct{}{}, 1)
+			}
+			var isDown atomic.Bool
+			m.plan.Before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
+				if isDown.Load() && r.Start >= 64 {
+					return origin.ErrUnavailable
+				}
+				return nil
+			}
+			h := m.handle(t, f.ID())
+			m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, 5, 0))
+			isDown.Store(true)
+			for range 2 {
+				if _, err := h.ReadAt(t.Context(), make([]byte, 1), 0); !errors.Is(err, origin.ErrUnavailable) {
+					t.Errorf("a read in the outage: %v", err)
+				}
+			}
+			isDown.Store(false)
+			m.plan.SetDamage(origintest.Damage{})
+			if err := tryRead(t.Context(), h, f.Bytes(), 5<<16, 1<<16); err != nil {
+				t.Errorf("a read after the outage: %v", err)
+			}
+		})
+	}
+}
+
 // A file that is dropped between its open and its first handle is not opened again.
 func TestHoldDroppedFile(t *testing.T) {
 	s, f := large(t, 10)

@@ -3,6 +3,7 @@ package reconstruct
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -101,6 +102,13 @@ func (t *tracker) countLocked(g *group) {
 	if gm.left--; gm.left == 0 {
 		t.groups--
 	}
+}
+
+// isEmpty reports whether no chunk was read.
+func (t *tracker) isEmpty() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !slices.ContainsFunc(t.marks, func(gm groupMarks) bool { return gm.terms != nil })
 }
 
 // complete reports whether readers got the whole file, which is not checked yet. Readers may get all
