@@ -66,6 +66,7 @@ func (r *Reader) isSuspect(id codec.FileID) bool {
 // rememberPlan stores the sum of the terms of a proven file, before its plan is dropped.
 func (f *File) rememberPlan() {
 	if f.tracker != nil && f.isProven() {
+		f.r.provenPlans.Remove(f.id) // Add would keep an earlier one
 		f.r.provenPlans.Add(f.id, f.planSum, 1)
 	}
 }

@@ -372,17 +372,42 @@ func TestUnprovenNextPlanOfProvenFile(t *testing.T) {
 	m.sound(t, f)
 }
 
+// The plan that was proven last is the one that later opens may use without a proof.
+func TestUnprovenPlanReplacesProvenPlan(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{})
+	proveAndForget := func() {
+		file, err := m.Open(t.Context(), f.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Prove(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		file.forgetAfter(codec.ErrCorrupt)
+	}
+	proveAndForget()
+	m.plan.SetDamage(origintest.Damage{Plan: inHalves})
+	proveAndForget()
+	file, err := m.Open(t.Context(), f.ID())
+	if err != nil || file.gated {
+		t.Errorf("gated: %v, %v", file.gated, err)
+	}
+}
+
+// inHalves returns a plan with the same chunks, in two terms.
+func inHalves(fi *shard.FileInfo) *shard.FileInfo {
+	first, second := fi.Terms[0], fi.Terms[0]
+	first.Chunks.End, first.Size = largeChunks/2, first.Size/2
+	second.Chunks.Start, second.Size = largeChunks/2, second.Size/2
+	fi.Terms = []codec.Term{first, second}
+	return fi
+}
+
 // A failed read drops a file, whose handles stay. The reads of a later open count together with those
 // before, since the kernel has pages of both.
 func TestUnprovenOpenAfterFailedRead(t *testing.T) {
 	const half = largeChunks / 2 << 16
-	otherPlan := func(fi *shard.FileInfo) *shard.FileInfo {
-		first, second := fi.Terms[0], fi.Terms[0]
-		first.Chunks.End, first.Size = 40, first.Size/2
-		second.Chunks.Start, second.Size = 40, second.Size/2
-		fi.Terms = []codec.Term{first, second}
-		return fi
-	}
 	for name, c := range map[string]struct {
 		err     error // of the failed read
 		plan    func(fi *shard.FileInfo) *shard.FileInfo
@@ -391,7 +416,7 @@ func TestUnprovenOpenAfterFailedRead(t *testing.T) {
 	}{
 		"same plan":   {err: origin.ErrNotFound, lastErr: "its chunks make file"},
 		"unavailable": {err: origin.ErrUnavailable, lastErr: "its chunks make file"},
-		"other plan":  {err: origin.ErrNotFound, plan: otherPlan, oldErr: "opened again"},
+		"other plan":  {err: origin.ErrNotFound, plan: inHalves, oldErr: "opened again"},
 		"corrupt":     {err: codec.ErrCorrupt, oldErr: "opened again"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -450,14 +475,7 @@ func TestUnprovenPlanChangesWhileOpen(t *testing.T) {
 	if _, err := h.ReadAt(t.Context(), p, 0); err != nil {
 		t.Fatal(err)
 	}
-	m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
-		all := fi.Terms[0]
-		first, second := all, all
-		first.Chunks.End, first.Size = 40, all.Size/2
-		second.Chunks.Start, second.Size = 40, all.Size/2
-		fi.Terms = []codec.Term{first, second}
-		return fi
-	}})
+	m.plan.SetDamage(origintest.Damage{Plan: inHalves})
 	h.f.only.Store(nil)
 	if _, err := h.ReadAt(t.Context(), p, 60<<16); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "has changed since") {
 		t.Errorf("a read by the next plan: %v", err)
