@@ -25,11 +25,29 @@ type heldFile struct {
 }
 
 // A file costs its slots for groups of terms, and some for itself: one of very many terms
-// takes the place of many files. The terms are bounded by groups.
+// takes the place of many files. The terms are bounded by groups. A file of a source without proofs
+// also costs its tracker. The trackers of 80 GB in common chunks fit.
 const (
-	maxSlots  = 1 << 16 // of 48 bytes
+	maxSlots  = 1 << 18
+	slotBytes = 48
 	fileSlots = maxSlots / 4096
+
+	commonChunk = 64 << 10
 )
+
+// trackerBytes returns what the tracker of a file takes in memory once the file was read. The number of
+// chunks of a large file is a guess.
+func trackerBytes(f *File, terms []codec.Term) int64 {
+	n, chunks := int64(len(terms)), int64(0)
+	for _, t := range terms {
+		chunks += int64(t.Chunks.Len())
+	}
+	if f.large != nil {
+		n = int64(f.large.Index.Terms)
+		chunks = max(n, f.size/commonChunk)
+	}
+	return 24*n + 8*chunks + min(f.size/pageSize, maxPages)/8
+}
 
 func (fs *files) init() {
 	fs.byID = lru.New[codec.FileID, *File](maxSlots, nil)
@@ -87,7 +105,7 @@ func (fs *files) add(id codec.FileID, f *File) *File {
 		f = h.f
 		f.dropped = false
 	}
-	return fs.byID.Add(id, f, int64(fileSlots+len(f.slots)))
+	return fs.byID.Add(id, f, fileSlots+int64(len(f.slots))+f.trackerSlots)
 }
 
 // drop removes a file that could not be read, so that the next open sees whether it was

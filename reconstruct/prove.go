@@ -121,7 +121,7 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	}
 	switch err := f.fetch(ctx, p, off); {
 	case err == nil:
-		f.tracker.pages.note(off, int64(len(p)))
+		f.tracker.pages.Load().note(off, int64(len(p)))
 		return f.afterRead(ctx)
 	case errors.Is(err, errOtherChunk) && f.tracker.isProven():
 		return f.readProven(ctx, p, off) // it was proven meanwhile

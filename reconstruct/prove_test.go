@@ -1321,6 +1321,24 @@ func TestUnprovenAbortedFetch(t *testing.T) {
 	}
 }
 
+// A file of many chunks takes the place of many open files, because its tracker has a mark for each.
+func TestUnprovenMarksCount(t *testing.T) {
+	const chunks = 20_000
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	x := b.Xorb(pattern(chunks/4, 1<<10)...)
+	f := b.File(x.All(), x.All(), x.All(), x.All())
+	m := mountPlan(t, b.Store(), "", Options{})
+	h := m.handle(t, f.ID())
+	pages := h.f.tracker.pages.Load()
+	m.sound(t, f)
+	if n := m.open.byID.Cost() - fileSlots; n < chunks*8/slotBytes || n > chunks*9/slotBytes {
+		t.Errorf("the tracker costs %d slots, want about %d", n, chunks*8/slotBytes)
+	}
+	if pages == nil || h.f.tracker.pages.Load() != nil {
+		t.Errorf("pages of an unproven file: %v, of a proven one: %v", pages, h.f.tracker.pages.Load())
+	}
+}
+
 // A file that is dropped between its open and its first handle is not opened again.
 func TestHoldDroppedFile(t *testing.T) {
 	s, f := large(t, 10)

@@ -193,13 +193,15 @@ type File struct {
 
 	// For a source without proofs, see prove.go:
 	tracker   *tracker    // nil: the source proves its files
-	planSum   uint64      // of the terms of its first group
+	planSum   uint64      // of the terms; of a large file: of none
 	gated     bool        // no read returns before the file is proven
 	isOpen    atomic.Bool // a gated file is proven, and in memory if it is small
 	needsSum  bool        // its SHA-256 is a part of the proof
 	successor atomic.Pointer[File]
 	inodes    sync.Map // numbers for which KeepsPages was called
 	dropped   bool     // no later open returns it; guarded by files.mu
+
+	trackerSlots int64 // that tracker takes once the file was read
 
 	verifiedWhole atomic.Bool // a complete read has matched the file hash
 	readBacking   atomic.Bool // a read has returned bytes of the plain file
@@ -217,7 +219,7 @@ func newFile(r *Reader, id codec.FileID, fi *shard.FileInfo) *File {
 	return f
 }
 
-// track prepares a file of a source without proofs. terms are those of its first group.
+// track prepares a file of a source without proofs. terms are those of a file that is not large.
 func (f *File) track(terms []codec.Term) {
 	if f.size == 0 || f.r.c.Proves() {
 		return
@@ -225,8 +227,9 @@ func (f *File) track(terms []codec.Term) {
 	f.tracker, f.planSum = newTracker(f.groups()), sumOf(terms)
 	f.gated = f.r.strict || f.size <= smallFile || f.r.isSuspect(f.id) || f.hasOtherPlan()
 	if !f.gated {
-		f.tracker.pages = newCoverage(f.size, pageSize, maxPages)
+		f.tracker.pages.Store(newCoverage(f.size, pageSize, maxPages))
 	}
+	f.trackerSlots = trackerBytes(f, terms) / slotBytes
 	content, _, err := f.r.c.ContentHash(f.id)
 	f.needsSum = f.gated && (content == nil || err != nil)
 }

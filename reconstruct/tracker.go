@@ -17,7 +17,7 @@ import (
 // chunk is the same as the one that a reader got. It also covers the place in the term, which the
 // source computes from sizes that nothing has proven.
 type tracker struct {
-	pages *coverage // that readers got; nil: of a gated file
+	pages atomic.Pointer[coverage] // that readers got; nil: of a gated or proven file
 
 	mu     sync.Mutex
 	marks  []groupMarks // by group; guarded by mu
@@ -119,7 +119,7 @@ func (t *tracker) complete() bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return (t.groups == 0 || t.pages.isComplete()) && !t.isProven() && t.err() == nil
+	return (t.groups == 0 || t.pages.Load().isComplete()) && !t.isProven() && t.err() == nil
 }
 
 // prove ends the check of a file with success, unless it has failed before. All chunks have marks then.
@@ -130,7 +130,10 @@ func (t *tracker) prove() error {
 	if err == nil && t.groups > 0 {
 		err = errUnknownHash
 	}
-	t.proven.Store(err == nil)
+	if err == nil {
+		t.proven.Store(true)
+		t.pages.Store(nil)
+	}
 	return err
 }
 
