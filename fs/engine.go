@@ -64,6 +64,9 @@ type unprovenReader interface {
 	// another one if its SHA-256 is known.
 	CheckSHA256(ctx context.Context, want [32]byte) error
 
+	// LearnSHA256 makes the SHA-256 of a materialized file known in the background, which is probably want.
+	LearnSHA256(want [32]byte)
+
 	// CompareSHA256 compares the SHA-256 of a file that was read whole with the one of its entry.
 	CompareSHA256(sum, want [32]byte) error
 }

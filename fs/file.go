@@ -106,6 +106,9 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	h.id = e.ID
 	if r, ok := h.reader.(unprovenReader); ok {
 		h.dropPages = !r.KeepsPages(ino)
+		if h.want != nil {
+			r.LearnSHA256(*h.want) // later opens may then have passthrough
+		}
 	}
 	if h.want != nil && !f.isClaim(&e) {
 		f.acquireClaim(h)

@@ -191,3 +191,47 @@ func TestUnprovenReadWaitsForCheck(t *testing.T) {
 		t.Errorf("the wait for the check has %v, want %v", r.limit, proofLimit)
 	}
 }
+
+// A learningEngine is an unproven fakeEngine whose readers record what they are to learn.
+type learningEngine struct {
+	*fakeEngine
+	learned [][32]byte
+}
+
+type learningReader struct {
+	unprovenReader
+	rangeReader
+	e *learningEngine
+}
+
+func (e *learningEngine) open(ctx context.Context, id codec.FileID, want int64) (rangeReader, int64, error) {
+	r, size, err := e.fakeEngine.open(ctx, id, want)
+	return &learningReader{rangeReader: r, e: e}, size, err
+}
+
+func (r *learningReader) KeepsPages(uint64) bool { return true }
+
+func (r *learningReader) LearnSHA256(want [32]byte) { r.e.learned = append(r.e.learned, want) }
+
+// An open of a file whose SHA-256 is not known makes the engine learn it: passthrough needs it.
+func TestUnprovenOpenLearnsSHA256(t *testing.T) {
+	e := &learningEngine{fakeEngine: newFakeEngine()}
+	e.unproven = true
+	entry, sum := e.file("f", pattern(5<<20)), [32]byte{1}
+	entry.SHA256 = &sum
+	f := newFilesystem(volumeOf(newFakeTree(entry)), e, Options{}.withDefaults())
+	var out fuse.EntryOut
+	f.Lookup(nil, &fuse.InHeader{NodeId: 1}, "f", &out)
+	for _, isKnown := range []bool{false, true} {
+		if isKnown {
+			e.ProveSHA256(entry.ID.File, sum)
+		}
+		in := fuse.OpenIn{InHeader: fuse.InHeader{NodeId: out.NodeId}}
+		if status := f.Open(nil, &in, &fuse.OpenOut{}); !status.Ok() {
+			t.Errorf("open: %v", status)
+		}
+		if len(e.learned) != 1 || e.learned[0] != sum {
+			t.Errorf("known %v: learned %x", isKnown, e.learned)
+		}
+	}
+}

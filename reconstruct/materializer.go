@@ -11,7 +11,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A materializer stores files as plain files in the background, one at a time. Before each
+// A materializer stores files as plain files in the background, one at a time, or learns their SHA-256. Before each
 // batch (batchChunks) it waits until no reads run. It has at most one batch in transfer. The
 // chunks of a remote file were just read, so most of them are on disk.
 type materializer struct {
@@ -108,10 +108,14 @@ func (m *materializer) read(f *File, off, n int64) {
 
 // add queues f, unless it is queued, stored, or has just failed.
 func (m *materializer) add(f *File) {
-	h := f.id.File
-	if m.r.c.HasFile(h) || !m.r.c.CanPutFile() || f.claimedWrong() {
-		return
+	if !m.r.c.HasFile(f.id.File) && m.r.c.CanPutFile() && !f.claimedWrong() {
+		m.enqueue(f)
 	}
+}
+
+// enqueue is add for a file that may be stored. Such a file has wantSum.
+func (m *materializer) enqueue(f *File) {
+	h := f.id.File
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.r.ctx.Err() != nil || m.queued[h] || len(m.queue) == maxQueue || time.Now().Before(m.failed[h].again) {
@@ -165,6 +169,9 @@ func (m *materializer) materialize(f *File) (err error) {
 	defer flight.Guard(&err)
 	if err := m.wait(); err != nil { // for the SHA-256 that the last read may complete
 		return err
+	}
+	if want := f.wantSum.Load(); want != nil && m.r.c.HasFile(f.id.File) {
+		return f.VerifySHA256(m.r.ctx, *want)
 	}
 	f = f.current() // a gated file may have been fetched once more since it was queued
 	w := newVerifyReader(m.r.ctx, f, f.claim())

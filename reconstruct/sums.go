@@ -92,6 +92,15 @@ func (f *File) VerifySHA256(ctx context.Context, want [32]byte) error {
 	return f.r.CheckSHA256(f.id, want)
 }
 
+// LearnSHA256 makes the SHA-256 of a file known in the background, which is probably want. It does nothing
+// unless the file is stored as a plain file: the SHA-256 of that was lost, or another source stored it.
+func (h *Handle) LearnSHA256(want [32]byte) {
+	if f := h.f; f.tracker != nil && f.r.c.HasFile(f.id.File) && !f.hasSum() {
+		f.wantSum.Store(&want)
+		f.r.materializer.enqueue(f)
+	}
+}
+
 // hasSum reports whether the SHA-256 of the file is known.
 func (f *File) hasSum() bool {
 	_, ok := f.r.SHA256(f.id.File)

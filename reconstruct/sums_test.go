@@ -3,6 +3,8 @@ package reconstruct
 import (
 	"crypto/sha256"
 	"testing"
+
+	"github.com/xetfs/xetfs/codec"
 )
 
 // Bytes of a plain file, which may be damaged, make no SHA-256 known but the right one. A wrong one of a
@@ -42,5 +44,44 @@ func TestPlainFileProvesNoWrongSHA256(t *testing.T) {
 	}
 	if err := h.CheckSHA256(t.Context(), right); err != nil {
 		t.Errorf("the right SHA-256: %v", err)
+	}
+}
+
+// The SHA-256 of a plain file without one becomes known in the background: from the plain file if it is the
+// wanted one, or else from the chunks.
+func TestPlainFileLearnsSHA256(t *testing.T) {
+	for name, isListed := range map[string]bool{"right listing": true, "false listing": false} {
+		t.Run(name, func(t *testing.T) {
+			s, f := large(t, largeChunks)
+			right, dir := sha256.Sum256(f.Bytes()), t.TempDir()
+			m := mountPlan(t, s, dir, Options{Materialize: MaterializeAlways})
+			m.ProveSHA256(f.Info.File, [32]byte{1}) // in memory, so none is stored
+			m.sound(t, f)
+			m.materializer.running.Wait()
+			m.close(t)
+
+			contradictions := 0
+			m = mountPlan(t, s, dir, Options{OnContradiction: func(codec.FileID) { contradictions++ }})
+			want := right
+			if !isListed {
+				want[0] ^= 1
+			}
+			h := m.handle(t, f.ID())
+			h.LearnSHA256(want)
+			m.materializer.running.Wait()
+			if sum, ok := m.SHA256(f.Info.File); !ok || sum != right {
+				t.Errorf("the SHA-256 is %x, %v", sum, ok)
+			}
+			if (contradictions == 0) != isListed {
+				t.Errorf("%d contradictions", contradictions)
+			}
+			if calls, _ := m.plan.Requests(); isListed && calls > 0 {
+				t.Errorf("%d requests", calls)
+			}
+			h.LearnSHA256(want)
+			if m.materializer.isRunning {
+				t.Error("a known SHA-256 is learned again")
+			}
+		})
 	}
 }
