@@ -2,7 +2,9 @@ package fs
 
 import (
 	"context"
+	"errors"
 
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/claims"
 )
@@ -58,15 +60,21 @@ func (f *filesystem) acquireClaim(h *fileHandle) {
 }
 
 // falseClaim returns an error if the SHA-256 of an open file is not the wanted one. It waits for
-// the proof of a gated file, and compares another one if its SHA-256 is known.
-func (f *filesystem) falseClaim(ctx context.Context, h *fileHandle) error {
+// the proof of a gated file, and compares another one if its SHA-256 is known. For a wrong one it makes
+// the kernel drop its pages of the file.
+func (f *filesystem) falseClaim(ctx context.Context, h *fileHandle) (err error) {
 	if h.want == nil {
 		return nil
 	}
 	if r, ok := h.reader.(unprovenReader); ok {
-		return r.CheckSHA256(ctx, *h.want)
+		err = r.CheckSHA256(ctx, *h.want)
+	} else {
+		err = f.engine.CheckSHA256(h.id, *h.want)
 	}
-	return f.engine.CheckSHA256(h.id, *h.want)
+	if errors.Is(err, codec.ErrCorrupt) {
+		f.dropInodePages(h.ino)
+	}
+	return err
 }
 
 // checkClaim adds a read of an open file to its claim. For a false claim it returns an error and
@@ -86,7 +94,7 @@ func (f *filesystem) checkClaim(ctx context.Context, h *fileHandle, p []byte, of
 		err = f.engine.CheckSHA256(h.id, h.claim.SHA256)
 	}
 	if err != nil {
-		f.background.Go(func() { f.kernel.InodeNotify(h.ino, 0, 0) }) // waits for reads in progress
+		f.dropInodePages(h.ino)
 	}
 	return err
 }

@@ -144,6 +144,49 @@ func TestClaimIsNoAttribute(t *testing.T) {
 	}
 }
 
+// A descriptor that has read a whole file returns no page of it after another read or open has found its
+// SHA-256 wrong.
+func TestFalseSHA256DropsPages(t *testing.T) {
+	for name, find := range map[string]func(path string, other *os.File) error{
+		"open": func(path string, _ *os.File) error {
+			_, err := os.Open(path)
+			return err
+		},
+		"read": func(_ string, other *os.File) error {
+			_, err := other.ReadAt(make([]byte, 1), 4<<20)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newFakeEngine()
+			e.unproven = true
+			f := e.file("f", pattern(5<<20))
+			f.SHA256 = &[32]byte{1}
+			m := mountFake(t, newFakeTree(f), e, Options{})
+			file, err := os.Open(m.path("f"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_RANDOM); err != nil { // no readahead
+				t.Fatal(err)
+			}
+			p := make([]byte, 4096)
+			if _, err := file.ReadAt(p, 0); err != nil {
+				t.Fatal(err)
+			}
+			e.ProveSHA256(f.ID.File, [32]byte{2})
+			if err := find(m.path("f"), file); !errors.Is(err, unix.EIO) {
+				t.Errorf("the SHA-256 is wrong: %v", err)
+			}
+			m.awaitNotices()
+			if _, err := file.ReadAt(p, 0); !errors.Is(err, unix.EIO) {
+				t.Errorf("a read of bytes that were read before: %v", err)
+			}
+		})
+	}
+}
+
 // Programs that announce sequential reads get more readahead, whose reads end in any order. They see the error
 // of a false name.
 func TestFalseClaimReadAhead(t *testing.T) {

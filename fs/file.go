@@ -90,6 +90,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e}
 	var err error
 	if h.want, err = f.unprovenSHA256(from.vol, &e); err != nil {
+		f.dropInodePages(ino) // of other descriptors
 		return nil, f.failed("open", from, &e, ino, err)
 	}
 	if f.shared == nil && hasTerms(&e) && f.openBacking(h) {

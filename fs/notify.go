@@ -161,9 +161,15 @@ func (f *filesystem) dropPages(id codec.FileID) {
 	defer f.mu.Unlock()
 	for ino := range inodes {
 		if !f.unmounted {
-			f.background.Go(func() { f.kernel.InodeNotify(ino, 0, 0) }) // waits for reads in progress
+			f.dropInodePages(ino)
 		}
 	}
+}
+
+// dropInodePages makes the kernel drop its pages of an inode, for the handler of a message. It does not
+// block: the kernel waits for reads in progress.
+func (f *filesystem) dropInodePages(ino uint64) {
+	f.background.Go(func() { f.kernel.InodeNotify(ino, 0, 0) })
 }
 
 // failedNotify returns an error of the connection. An unknown name or inode is no error.
