@@ -67,8 +67,8 @@ type unprovenReader interface {
 	// LearnSHA256 makes the SHA-256 of a materialized file known in the background, which is probably want.
 	LearnSHA256(want [32]byte)
 
-	// CompareSHA256 compares the SHA-256 of a file that was read whole with the one of its entry.
-	CompareSHA256(sum, want [32]byte) error
+	// CompareReadSHA256 compares the SHA-256 of a file that was read whole with the one of its path.
+	CompareReadSHA256(sum, want [32]byte) error
 }
 
 // A rangeReader reads for one open file descriptor.

@@ -28,12 +28,13 @@ type fileHandle struct {
 	entry page.Entry // of the open
 
 	reader  rangeReader
-	backing backing       // the materialized file, for splicing; nil: none
-	inode   *openInode    // nil: not counted
-	want    *[32]byte     // unproven SHA-256 of the entry or the path; nil: none
-	claim   *claims.Claim // of want, computed from the reads; nil: not computed
+	backing backing    // the materialized file, for splicing; nil: none
+	inode   *openInode // nil: not counted
 
-	dropPages bool // by the kernel at the open: they may be wrong, or claim has not seen them
+	unprovenSum *[32]byte     // SHA-256 of the entry or the path; nil: none, or it is proven
+	pathClaim   *claims.Claim // of the path, compared with the reads; nil: the path claims none
+
+	dropPages bool // by the kernel at the open: they may be wrong, or pathClaim has not seen them
 }
 
 // Open implements fuse.RawFileSystem. After ENOSYS the kernel sends no OPEN and RELEASE, and its
@@ -89,7 +90,7 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	f.sequences.Opened(from, &e)
 	h := &fileHandle{path: from.vol.displayPath(e.Path), ino: ino, id: e.ID, size: e.Size, from: from, entry: e}
 	var err error
-	if h.want, err = f.unprovenSHA256(from.vol, &e); err != nil {
+	if h.unprovenSum, err = f.unprovenSHA256(from.vol, &e); err != nil {
 		f.dropInodePages(ino) // of other descriptors
 		return nil, f.failed("open", from, &e, ino, err)
 	}
@@ -107,11 +108,11 @@ func (f *filesystem) open(req *request, ino uint64) (*fileHandle, fuse.Status) {
 	h.id = e.ID
 	if r, ok := h.reader.(unprovenReader); ok {
 		h.dropPages = !r.KeepsPages(ino)
-		if h.want != nil {
-			r.LearnSHA256(*h.want) // later opens may then have passthrough
+		if h.unprovenSum != nil {
+			r.LearnSHA256(*h.unprovenSum) // later opens may then have passthrough
 		}
 	}
-	if h.want != nil && !f.isClaim(&e) {
+	if h.unprovenSum != nil && !f.hasUnprovenSHA256(&e) {
 		f.acquireClaim(h)
 	}
 	return h, fuse.OK
@@ -131,7 +132,7 @@ func (h *fileHandle) needsProof() bool {
 // pass through this process.
 func (f *filesystem) openBacking(h *fileHandle) bool {
 	if h.inode = f.passthrough.join(h.ino); h.inode == nil {
-		if h.want == nil {
+		if h.unprovenSum == nil {
 			h.backing = f.findBacking(h)
 		}
 		h.inode = f.passthrough.open(h.ino, h.backing)
@@ -236,8 +237,8 @@ func (f *filesystem) readFile(req *request, h *fileHandle, in *fuse.ReadIn, p []
 }
 
 func (f *filesystem) readBytes(req *request, h *fileHandle, p []byte, off int64) ([]byte, fuse.Status) {
-	h.claim.Begin(off, int64(len(p)))
-	defer h.claim.End(off, int64(len(p)))
+	h.pathClaim.Begin(off, int64(len(p)))
+	defer h.pathClaim.End(off, int64(len(p)))
 	err := f.falseClaim(req, h)
 	n := 0
 	if err == nil {
@@ -285,7 +286,7 @@ func (f *filesystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 
 func (f *filesystem) closeFile(h *fileHandle) {
 	h.reader.Close() // it only stops readahead
-	f.claims.Release(h.claim)
+	f.claims.Release(h.pathClaim)
 	f.closeBacking(h)
 }
 

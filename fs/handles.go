@@ -69,7 +69,7 @@ type sharedFile = recent.Item[uint64, *fileHandle]
 func (f *filesystem) newOpenFiles() *openFiles {
 	return recent.New[uint64](maxOpenFiles, idleFile, func(h *fileHandle) {
 		h.reader.Close() // it only stops readahead
-		f.claims.Release(h.claim)
+		f.claims.Release(h.pathClaim)
 	})
 }
 

@@ -64,7 +64,7 @@ func (v *volume) identify(e *page.Entry) identity {
 		b = append(append(b, 'd'), e.Path...)
 	case e.Type == page.Symlink:
 		b = append(append(append(append(b, 'l'), e.Path...), 0), e.Target...)
-	case v.oneInode && !e.ID.Shard.IsZero() && v.claimedSHA256(e.Path) == nil:
+	case v.oneInode && !e.ID.Shard.IsZero() && v.pathSHA256(e.Path) == nil:
 		b = appendID(append(b, 'b'), e.ID)
 	case e.Inline != nil:
 		b = append(append(append(append(b, 'i'), e.Path...), 0), e.Inline...)

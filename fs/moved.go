@@ -128,7 +128,7 @@ func (m *movableReader) CheckSHA256(ctx context.Context, want [32]byte) error {
 // LearnSHA256 implements unprovenReader.
 func (m *movableReader) LearnSHA256(want [32]byte) { m.now.Load().LearnSHA256(want) }
 
-// CompareSHA256 implements unprovenReader.
-func (m *movableReader) CompareSHA256(sum, want [32]byte) error {
-	return m.now.Load().CompareSHA256(sum, want)
+// CompareReadSHA256 implements unprovenReader.
+func (m *movableReader) CompareReadSHA256(sum, want [32]byte) error {
+	return m.now.Load().CompareReadSHA256(sum, want)
 }

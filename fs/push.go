@@ -61,7 +61,7 @@ var pushBuffers = sync.Pool{New: func() any { return new([sequence.MaxPush]byte)
 // So the push of a version that is no longer shown does no harm.
 func (f *filesystem) push(ctx context.Context, t sequence.Tree, e *page.Entry, isAhead func() bool) bool {
 	from := t.(*version)
-	if from.vol.claimedSHA256(e.Path) != nil {
+	if from.vol.pathSHA256(e.Path) != nil {
 		return false // unproven
 	}
 	ino, ok := f.nodes.find(from.vol.identify(e))

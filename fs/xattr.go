@@ -108,7 +108,7 @@ func (f *filesystem) sha256(e *page.Entry) (sum [32]byte, ok bool) {
 	switch {
 	case e.Type != page.File:
 		return sum, false
-	case e.SHA256 != nil && !f.isClaim(e):
+	case e.SHA256 != nil && !f.hasUnprovenSHA256(e):
 		return *e.SHA256, true
 	case int64(len(e.Inline)) == e.Size:
 		return sha256.Sum256(e.Inline), true

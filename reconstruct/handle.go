@@ -98,7 +98,7 @@ func (h *Handle) KeepsPages(ino uint64) bool {
 }
 
 // NeedsProof is File.NeedsProof.
-func (h *Handle) NeedsProof() bool { return h.f.tracker != nil && h.f.NeedsProof() }
+func (h *Handle) NeedsProof() bool { return h.f.NeedsProof() }
 
 // File returns the file of h.
 func (h *Handle) File() *File { return h.f }

@@ -11,9 +11,9 @@ import (
 	"github.com/xetfs/xetfs/codec"
 )
 
-// A materializer stores files as plain files in the background, one at a time, or learns their SHA-256. Before each
-// batch (batchChunks) it waits until no reads run. It has at most one batch in transfer. The
-// chunks of a remote file were just read, so most of them are on disk.
+// A materializer stores files as plain files in the background, one at a time, or learns their
+// SHA-256. Before each batch (batchChunks) it waits until no reads run. It has at most one batch in
+// transfer. The chunks of a remote file were just read, so most of them are on disk.
 type materializer struct {
 	r       *Reader
 	policy  Policy
@@ -167,9 +167,6 @@ func (m *materializer) doneLocked(h codec.Hash, err error) {
 
 func (m *materializer) materialize(f *File) (err error) {
 	defer flight.Guard(&err)
-	if err := m.wait(); err != nil { // for the SHA-256 that the last read may complete
-		return err
-	}
 	if want := f.wantSum.Load(); want != nil && m.r.c.HasFile(f.id.File) {
 		return f.VerifySHA256(m.r.ctx, *want)
 	}

@@ -40,7 +40,7 @@ func (f *File) NeedsProof() bool {
 	if now.gated {
 		return now.tracker.err() == nil && !now.isOpen.Load()
 	}
-	return now.tracker != nil && now.tracker.complete()
+	return !now.isProven() && now.tracker.complete() // most reads take no lock
 }
 
 // current returns the file that replaces f after a second fetch, or f.

@@ -33,10 +33,10 @@ func (f *File) proveSum(sum [32]byte) {
 	}
 }
 
-// CompareSHA256 compares the SHA-256 of all bytes that h returned with the one that an unproven entry
-// has. If the chunks of a proven file have it, later calls of CheckSHA256 know it, right or wrong. A
+// CompareReadSHA256 compares the SHA-256 of all bytes that h returned with the one that their path
+// claims. If the chunks of a proven file have it, later calls of CheckSHA256 know it, right or wrong. A
 // damaged plain file must not make a right entry wrong.
-func (h *Handle) CompareSHA256(sum, want [32]byte) error {
+func (h *Handle) CompareReadSHA256(sum, want [32]byte) error {
 	f := h.f.current()
 	if f.isProven() && (sum == want || !h.f.readBacking.Load()) {
 		f.proveSum(sum)

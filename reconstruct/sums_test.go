@@ -29,7 +29,7 @@ func TestPlainFileProvesNoWrongSHA256(t *testing.T) {
 		if _, err := h.ReadAt(t.Context(), make([]byte, 1), 0); err != nil || !h.f.readBacking.Load() {
 			t.Fatalf("the plain file is not read: %v", err)
 		}
-		if err := h.CompareSHA256(wrong, right); !isSumError(err) {
+		if err := h.CompareReadSHA256(wrong, right); !isSumError(err) {
 			t.Errorf("proven %v: the wrong SHA-256 of a whole read: %v", isProven, err)
 		}
 		if sum, ok := m.SHA256(f.Info.File); ok {
@@ -47,8 +47,8 @@ func TestPlainFileProvesNoWrongSHA256(t *testing.T) {
 	}
 }
 
-// The SHA-256 of a plain file without one becomes known in the background: from the plain file if it is the
-// wanted one, or else from the chunks.
+// The lost SHA-256 of a plain file becomes known in the background. It is that of the plain file if this is
+// the wanted one, or else that of the chunks.
 func TestPlainFileLearnsSHA256(t *testing.T) {
 	for name, isListed := range map[string]bool{"right listing": true, "false listing": false} {
 		t.Run(name, func(t *testing.T) {

@@ -114,9 +114,6 @@ func (t *tracker) isEmpty() bool {
 // complete reports whether readers got the whole file, which is not checked yet. Readers may get all
 // bytes without some chunks: a wrong chunk that is too long hides the next one.
 func (t *tracker) complete() bool {
-	if t.isProven() { // reads look often
-		return false
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return (t.groups == 0 || t.pages.Load().isComplete()) && !t.isProven() && t.err() == nil
