@@ -167,7 +167,10 @@ func (m *materializer) doneLocked(h codec.Hash, err error) {
 
 func (m *materializer) materialize(f *File) (err error) {
 	defer flight.Guard(&err)
-	if want := f.wantSum.Load(); want != nil && m.r.c.HasFile(f.id.File) {
+	if want := f.wantSum.Swap(nil); want != nil {
+		if !m.r.c.HasFile(f.id.File) {
+			return nil // it was evicted meanwhile
+		}
 		return f.VerifySHA256(m.r.ctx, *want)
 	}
 	f = f.current() // a gated file may have been fetched once more since it was queued

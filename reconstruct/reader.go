@@ -192,17 +192,16 @@ type File struct {
 	retry atomic.Pointer[retry] // nil: no other block was requested
 
 	// For a source without proofs, see prove.go:
-	tracker   *tracker                 // nil: the source proves its files
-	planSum   uint64                   // of the terms; of a large file: of none
-	gated     bool                     // no read returns before the file is proven
-	isOpen    atomic.Bool              // a gated file is proven, and in memory if it is small
-	needsSum  bool                     // its SHA-256 is a part of the proof
-	wantSum   atomic.Pointer[[32]byte] // see Handle.LearnSHA256
-	successor atomic.Pointer[File]
-	inodes    sync.Map // numbers for which KeepsPages was called
-	dropped   bool     // no later open returns it; guarded by files.mu
-
-	trackerSlots int64 // that tracker takes once the file was read
+	tracker      *tracker                 // nil: the source proves its files
+	trackerSlots int64                    // that tracker takes once the file was read
+	planSum      uint64                   // of the terms; of a large file: of none
+	gated        bool                     // no read returns before the file is proven
+	isOpen       atomic.Bool              // a gated file is proven, and in memory if it is small
+	needsSum     bool                     // its SHA-256 is a part of the proof
+	wantSum      atomic.Pointer[[32]byte] // see Handle.LearnSHA256
+	successor    atomic.Pointer[File]
+	inodes       sync.Map // numbers for which KeepsPages was called
+	dropped      bool     // no later open returns it; guarded by files.mu
 
 	verifiedWhole atomic.Bool // a complete read has matched the file hash
 	readBacking   atomic.Bool // a read has returned bytes of the plain file

@@ -85,3 +85,16 @@ func TestPlainFileLearnsSHA256(t *testing.T) {
 		})
 	}
 }
+
+// A plain file that was evicted before its SHA-256 is learned is not fetched for that.
+func TestEvictedFileLearnsNoSHA256(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{})
+	file := m.handle(t, f.ID()).File()
+	file.wantSum.Store(&[32]byte{1})
+	m.materializer.enqueue(file)
+	m.materializer.running.Wait()
+	if calls, _ := m.plan.Requests(); calls > 0 || m.disk.HasFile(f.Info.File) {
+		t.Errorf("%d requests, stored: %v", calls, m.disk.HasFile(f.Info.File))
+	}
+}
