@@ -307,7 +307,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The next step names a token only if there is none. One that is not sent over http needs another endpoint.
+// The next step names a token only if it is absent. One that is not sent over http needs another endpoint.
 func TestRefusalsWithoutToken(t *testing.T) {
 	token := func(value string, err error) func() (string, error) {
 		return func() (string, error) { return value, err }
