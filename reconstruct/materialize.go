@@ -45,17 +45,25 @@ const busyPoll = 50 * time.Millisecond
 
 // Materialize stores a file as a plain file on disk, if it is absent. It calls read with the
 // number of bytes read since the last call. The file is only stored if its hash is right. The
-// SHA-256 must be right, too: sum, or if nil that of the File Info block. The error is of the
-// read, or disk.ErrFull and similar.
+// SHA-256 must be right, too: sum, or if nil that of the File Info block. For a source without proofs, sum
+// is also compared with a file that is present: two paths may have one Xet hash. The error is of the read, or
+// disk.ErrFull and similar.
 func (r *Reader) Materialize(ctx context.Context, id codec.FileID, sum *[32]byte, read func(n int64)) error {
-	if r.c.HasFile(id.File) {
+	isUnproven := sum != nil && !r.Proves()
+	if r.c.HasFile(id.File) && !isUnproven {
 		return nil
 	}
 	f, err := r.Open(ctx, id)
 	if err != nil || f.Size() == 0 {
 		return err
 	}
-	return f.materialize(ctx, sum, read)
+	if !r.c.HasFile(id.File) {
+		err = f.materialize(ctx, sum, read)
+	}
+	if err == nil && isUnproven {
+		err = f.VerifySHA256(ctx, *sum) // another caller may have stored the file
+	}
+	return err
 }
 
 // MaterializeInfo is Materialize for a file with a known File Info block.

@@ -121,8 +121,7 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	}
 	switch err := f.fetch(ctx, p, off); {
 	case err == nil:
-		f.tracker.pages.Load().note(off, int64(len(p)))
-		return f.afterRead(ctx)
+		return f.gotPages(ctx, off, int64(len(p)))
 	case errors.Is(err, errOtherChunk) && f.tracker.isProven():
 		return f.readProven(ctx, p, off) // it was proven meanwhile
 	case errors.Is(err, codec.ErrCorrupt) && !f.gated:
@@ -161,6 +160,12 @@ func (f *File) readProven(ctx context.Context, p []byte, off int64) error {
 		err = f.fetch(ctx, p, off)
 	}
 	return err
+}
+
+// gotPages records n bytes at off that readers got. It waits for the check of a file if they got all of it.
+func (f *File) gotPages(ctx context.Context, off, n int64) error {
+	f.tracker.pages.Load().note(off, n)
+	return f.afterRead(ctx)
 }
 
 // afterRead waits for the check of a file if readers got all of it.

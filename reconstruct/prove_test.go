@@ -1353,3 +1353,48 @@ func TestHoldDroppedFile(t *testing.T) {
 		t.Errorf("the next open got the dropped file, %v", err)
 	}
 }
+
+// Another process stores the plain file while a reader has bytes of a server that lied. The read that completes
+// the file fails, although its own bytes are right.
+func TestUnprovenBesidePlainFile(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{})
+	wrong := f.Info.Terms[0].Xorb
+	m.plan.SetDamage(origintest.Damage{Chunk: func(x codec.Hash, i uint32, content []byte) []byte {
+		if x != wrong || i != 3 {
+			return content
+		}
+		return otherByte(content)
+	}})
+	h, half := m.handle(t, f.ID()), len(f.Bytes())/2
+	if got, err := scan(t.Context(), h, int64(half)); err != nil || bytes.Equal(got, f.Bytes()[:half]) {
+		t.Fatalf("the first half: %v", err)
+	}
+	if err := m.c.PutFile(f.ID().File, int64(len(f.Bytes())), bytes.NewReader(f.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	m.plan.SetDamage(origintest.Damage{})
+	rest := make([]byte, len(f.Bytes())-half)
+	if _, err := h.ReadAt(t.Context(), rest, int64(half)); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("the second half: %v, right bytes: %v", err, bytes.Equal(rest, f.Bytes()[half:]))
+	}
+	if got, err := scan(t.Context(), m.handle(t, f.ID()), f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Errorf("a later open: %v", err)
+	}
+}
+
+// A file that is read from its plain file alone needs no check, also if no hash of its chunks is known.
+func TestUnprovenPlainFileAlone(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{})
+	if err := m.c.PutFile(f.ID().File, int64(len(f.Bytes())), bytes.NewReader(f.Bytes())); err != nil {
+		t.Fatal(err)
+	}
+	h := m.handle(t, f.ID())
+	if got, err := scan(t.Context(), h, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Error(err)
+	}
+	if n, _ := m.plan.Requests(); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}

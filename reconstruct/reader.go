@@ -270,7 +270,10 @@ func (f *File) read(ctx context.Context, p []byte, off int64) error {
 		if !f.readBacking.Load() { // concurrent readers share its cache line
 			f.readBacking.Store(true)
 		}
-		return nil
+		if f.isProven() {
+			return nil
+		}
+		return f.current().gotPages(ctx, off, int64(len(p))) // others may be of wrong chunks
 	}
 	fetch := f.fetch
 	if f.tracker != nil {

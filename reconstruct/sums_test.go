@@ -98,3 +98,16 @@ func TestEvictedFileLearnsNoSHA256(t *testing.T) {
 		t.Errorf("%d requests, stored: %v", calls, m.disk.HasFile(f.Info.File))
 	}
 }
+
+// Two paths have one Xet hash, and the SHA-256 of the second is false. It is an error also if the file is stored.
+func TestMaterializeComparesStoredFile(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, t.TempDir(), Options{})
+	right := sha256.Sum256(f.Bytes())
+	for _, sum := range [][32]byte{right, {1}, right} {
+		err := m.Materialize(t.Context(), f.ID(), &sum, func(int64) {})
+		if isSumError(err) != (sum != right) || err != nil && sum == right {
+			t.Errorf("SHA-256 %x: %v", sum, err)
+		}
+	}
+}

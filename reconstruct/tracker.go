@@ -108,15 +108,21 @@ func (t *tracker) countLocked(g *group) {
 func (t *tracker) isEmpty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.isEmptyLocked()
+}
+
+func (t *tracker) isEmptyLocked() bool {
 	return !slices.ContainsFunc(t.marks, func(gm groupMarks) bool { return gm.terms != nil })
 }
 
 // complete reports whether readers got the whole file, which is not checked yet. Readers may get all
-// bytes without some chunks: a wrong chunk that is too long hides the next one.
+// bytes without some chunks: a wrong chunk that is too long hides the next one, and a plain file that was
+// stored meanwhile has bytes. If all bytes are of the plain file, nothing is left to check.
 func (t *tracker) complete() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return (t.groups == 0 || t.pages.Load().isComplete()) && !t.isProven() && t.err() == nil
+	isWhole := t.groups == 0 || t.pages.Load().isComplete() && !t.isEmptyLocked()
+	return isWhole && !t.isProven() && t.err() == nil
 }
 
 // prove ends the check of a file with success, unless it has failed before. All chunks have marks then.
