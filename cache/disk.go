@@ -80,17 +80,26 @@ func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) (s
 }
 
 // unknownOnDisk returns those of chunks r on disk that are neither proven nor seen.
-func (c *Cache) unknownOnDisk(x codec.Hash, r codec.ChunkRange) (unknown codec.ChunkSet) {
+func (c *Cache) unknownOnDisk(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	if c.packed == nil || c.seen == nil {
-		return unknown
+		return nil
 	}
+	var unknown codec.ChunkSet
 	for _, m := range c.MissingForReads(x, r) {
 		unknown.Add(m)
 	}
 	for _, m := range c.packed.Missing(x, r) {
-		unknown.Remove(m) // a put of it may be queued
+		unknown.Remove(m)
 	}
-	return unknown
+	return slices.Collect(unknown.Ranges(0, codec.MaxXorbChunks))
+}
+
+// forgetReplaced forgets the chunks on disk that the next put stores again. It is not called before,
+// because a put may be impossible: the disk is full, or another process owns it.
+func (c *Cache) forgetReplaced(x codec.Hash, replaced []codec.ChunkRange) {
+	for _, r := range replaced {
+		c.packed.Forget(x, r)
+	}
 }
 
 // isKnown reports whether all chunks of a run from disk are proven or seen. An earlier process may
@@ -155,6 +164,7 @@ func (c *Cache) writeFetch(f *fetch) (err error) {
 	if c.packed.WriteErr() != nil {
 		return nil
 	}
+	c.forgetReplaced(f.xorb, f.replaced)
 	good := func(r codec.ChunkRange) codec.ChunkRange { return c.verifiedFrom(f, r) }
 	for r := range c.absentVerified(f.xorb, f.chunks, good) {
 		c.putOnDisk(f, r)

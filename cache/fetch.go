@@ -5,7 +5,6 @@ import (
 
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -78,7 +77,7 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 	if !c.local { // readers may get the first chunks before the others
 		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, run) }
 	}
-	unknown := c.unknownOnDisk(f.xorb, f.chunks) // before a reader of the first chunks has seen new ones
+	f.replaced = c.unknownOnDisk(f.xorb, f.chunks) // before a reader of the first chunks has seen new ones
 	run, copied, err := c.chunksWithCopies(ctx, f.xorb, f.chunks, o)
 	if len(copied) > 0 { // no part was reported, so no reader looks at it yet
 		f.copied = copied
@@ -87,9 +86,6 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 		return nil, &replicaError{f.replica, err}
 	}
 	f.annotated = run
-	for u := range unknown.Ranges(0, codec.MaxXorbChunks) {
-		c.packed.Forget(f.xorb, u) // the new chunks are stored instead
-	}
 	return run, nil
 }
 

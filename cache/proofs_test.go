@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -301,4 +302,61 @@ func (s halfSource) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 		<-s.goOn
 	}
 	return run, err
+}
+
+// Unknown chunks on disk stay there if their new copies cannot be stored. Later reads get them from disk, since
+// the new copies have shown their hashes. A wrong copy there is found by its hash.
+func TestUnknownChunksStayOnDisk(t *testing.T) {
+	for name, o := range map[string]struct {
+		share     bool // the disk of another process
+		queueFull bool
+		wrong     bool // a chunk on disk is wrong
+	}{
+		"shared":            {share: true},
+		"shared, wrong":     {share: true, wrong: true},
+		"full queue":        {queueFull: true},
+		"full queue, wrong": {queueFull: true, wrong: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, p := unproven(t, same(10, 20_000)...)
+			if o.wrong {
+				p.SetDamage(changed(3, 1))
+			}
+			dir := t.TempDir()
+			owner := mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
+			if err := x.try(t.Context(), owner.Cache, chunks(0, 10), 0, 200_000); (err != nil) != o.wrong {
+				t.Fatal(err)
+			}
+			owner.settle(t)
+			if !o.share {
+				owner.close(t)
+			}
+			d := openDisk(t, dir, disk.Options{Share: o.share})
+			m := &mount{disk: d, src: hook(x.src, nil)}
+			m.Cache = open(t, m.src, Options{MemoryBytes: noMemory, Disk: d})
+			if d.Shared() != o.share {
+				t.Fatalf("shared: %v", d.Shared())
+			}
+			setQueued := func(n int64) {
+				m.fetches.mu.Lock()
+				defer m.fetches.mu.Unlock()
+				m.fetches.writes.bytes = n
+			}
+			if o.queueFull {
+				setQueued(m.fetches.writes.maxBytes)
+				defer setQueued(0)
+			}
+			for _, requests := range []int64{1, 0, 0} {
+				x.read(t, m.Cache, chunks(0, 10), 0, 200_000)
+				m.fetches.running.Wait()
+				if o.wrong {
+					continue
+				}
+				m.wantRequested(t, "read", requests, 10*requests)
+				if gaps := m.Missing(x.Hash(), chunks(0, 10)); len(gaps) > 0 {
+					t.Errorf("chunks %v are not on disk any more", gaps)
+				}
+			}
+		})
+	}
 }
