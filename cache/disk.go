@@ -71,7 +71,7 @@ func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) (s
 	if c.seen == nil || stored.IsEmpty() || allowsUnknown(ctx) {
 		return stored
 	}
-	for i, leaf := range c.Leaves(x, r) {
+	for i, leaf := range c.leaves(x, r, c.seen.Get) {
 		if leaf.Hash == (codec.Hash{}) {
 			stored.Remove(codec.ChunkRange{Start: r.Start + uint32(i), End: r.Start + uint32(i) + 1})
 		}
@@ -215,7 +215,7 @@ func (c *Cache) verifiedFrom(f *fetch, r codec.ChunkRange) codec.ChunkRange {
 		if f.verified.has(i - f.chunks.Start) {
 			continue
 		}
-		if _, err := c.verify(f.xorb, f.annotated, i, buf.b[:f.annotated.Size(i)]); err != nil {
+		if _, err := c.verify(f.xorb, f.annotated, i, buf.b[:f.annotated.Size(i)], false); err != nil {
 			r.End = i
 		}
 	}

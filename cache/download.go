@@ -158,7 +158,7 @@ func (d *download) storeLater(run *xorb.Run) {
 // verify returns the first chunks of r, up to a corrupt one.
 func (d *download) verify(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
 	for i := r.Start; i < r.End; i++ {
-		if _, err := d.c.verify(d.xorb, run, i, d.buf[:run.Size(i)]); err != nil {
+		if _, err := d.c.verify(d.xorb, run, i, d.buf[:run.Size(i)], false); err != nil {
 			d.corrupt = fmt.Errorf("xorb %s: %w", d.xorb, err)
 			r.End = i
 		}

@@ -64,14 +64,19 @@ func (c *Cache) Prove(chunks []origin.ChunkHashes) {
 	c.src.Prove(chunks)
 }
 
-// Leaves returns the hashes and sizes of chunks that are proven or seen. The hash of an unknown
-// chunk is zero.
+// Leaves returns the hashes and sizes of chunks that are proven or seen, or that a Run has unpacked. All
+// others are zero. The caller must compare the hash of the whole file.
 func (c *Cache) Leaves(x codec.Hash, r codec.ChunkRange) []merkle.Leaf {
+	return c.leaves(x, r, c.seen.GetTentative)
+}
+
+// leaves returns the hashes and sizes of chunks that are proven or that get returns.
+func (c *Cache) leaves(x codec.Hash, r codec.ChunkRange, get func(codec.Hash, uint32) merkle.Leaf) []merkle.Leaf {
 	leaves := make([]merkle.Leaf, r.Len())
 	copy(leaves, c.src.Proven(x, r))
 	for i := range leaves {
 		if leaves[i].Hash == (codec.Hash{}) {
-			leaves[i] = c.seen.Get(x, r.Start+uint32(i))
+			leaves[i] = get(x, r.Start+uint32(i))
 		}
 	}
 	return leaves

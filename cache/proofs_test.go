@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -357,6 +358,51 @@ func TestUnknownChunksStayOnDisk(t *testing.T) {
 					t.Errorf("chunks %v are not on disk any more", gaps)
 				}
 			}
+		})
+	}
+}
+
+// The hash of an unknown chunk that a Run has unpacked is for proofs alone. Reads request the chunk until the
+// file is proven, also if the Run is stored after the disk has evicted the chunk.
+func TestRunLeavesChunksUnknown(t *testing.T) {
+	for name, after := range map[string]func(m *mount, run *Run){
+		"unpacked": func(*mount, *Run) {},
+		"stored": func(m *mount, run *Run) {
+			m.disk.Forget(run.xorb, chunks(0, 10))
+			run.Store()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, _ := unproven(t, same(20, 20_000)...)
+			dir := t.TempDir()
+			m := mountOn(t, dir, x.src, Options{MemoryBytes: 32 << 20})
+			x.read(t, m.Cache, chunks(0, 10), 0, 200_000)
+			m.settle(t)
+			m.close(t)
+			m = mountOn(t, dir, x.src, Options{MemoryBytes: 32 << 20})
+			run, err := m.Run(t.Context(), x.Hash(), chunks(0, 20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint32(10) {
+				if h, err := run.Unpack(i, make([]byte, 20_000)); err != nil || h != x.Info.Chunks[i] {
+					t.Errorf("chunk %d: %s, %v", i, h, err)
+				}
+			}
+			after(m, run)
+			m.settle(t)
+			m.wantRequested(t, "Run", 1, 10)
+			if got := m.Leaves(x.Hash(), chunks(0, 10)); !slices.Equal(got, x.leaves(chunks(0, 10)).Leaves) {
+				t.Errorf("leaves = %v", got)
+			}
+			if got := m.MissingForReads(x.Hash(), chunks(0, 10)); len(got) != 1 || got[0] != chunks(0, 10) {
+				t.Errorf("reads request %v, want all chunks from disk", got)
+			}
+			x.read(t, m.Cache, chunks(0, 5), 0, 100_000)
+			m.wantRequested(t, "read", 1, 5)
+			m.Prove([]origin.ChunkHashes{x.leaves(chunks(0, 10))})
+			x.read(t, m.Cache, chunks(0, 5), 0, 100_000)
+			m.wantRequested(t, "read of proven chunks", 0, 0)
 		})
 	}
 }

@@ -87,7 +87,9 @@ func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 		run, fromDisk, err := r.c.firstRun(ctx, r.xorb, at, r.drops)
 		if err != nil {
 			for _, run := range all {
-				r.c.storeRun(r.xorb, run, r.drops) // no caller will unpack it
+				if !r.isFromDisk(run.Chunks.Start) {
+					r.c.storeRun(r.xorb, run, r.drops) // no caller will unpack it
+				}
 			}
 			return &replicaError{r.replica, err}
 		}
@@ -151,8 +153,16 @@ func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 // Store stores chunks from the origin on disk if the caller will not unpack them. It does not
 // wait for the disk.
 func (r *Run) Store() {
-	if r.verified != nil && r.unverified.Load() > 0 {
-		r.c.storeRun(r.xorb, r.Run, r.drops)
+	if r.verified == nil || r.unverified.Load() == 0 {
+		return
+	}
+	var fetched codec.ChunkSet
+	fetched.Add(r.Chunks)
+	for _, k := range r.fromDisk {
+		fetched.Remove(k)
+	}
+	for k := range fetched.Ranges(0, codec.MaxXorbChunks) {
+		r.c.storeRun(r.xorb, r.Slice(k), r.drops)
 	}
 }
 
@@ -201,7 +211,7 @@ func (r *Run) verify(chunk uint32, dst []byte) (codec.Hash, error) {
 	if r.unchecked {
 		return r.Run.Unpack(chunk, dst)
 	}
-	return r.c.verify(r.xorb, r.Run, chunk, dst)
+	return r.c.verify(r.xorb, r.Run, chunk, dst, r.isFromDisk(chunk))
 }
 
 // isFromDisk reports whether a chunk is from disk.

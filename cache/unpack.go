@@ -112,7 +112,7 @@ func (rd *readOp) unpackInto(i int, dst []byte) error {
 	w, key := &rd.slots[i], rd.key(i)
 	rd.c.stats.unpacked.Add(1)
 	var err error
-	w.hash, err = rd.c.unpack(rd.xorb, w.run, key.index, dst)
+	w.hash, err = rd.unpack(w, key.index, dst)
 	switch {
 	case err != nil:
 		err = rd.failure(w, err)
@@ -173,7 +173,7 @@ func (rd *readOp) unpackShared(i int) error {
 	}()
 	rd.c.stats.unpacked.Add(1)
 	var err error
-	if ch.hash, err = rd.c.unpack(rd.xorb, w.run, key.index, ch.Data); err != nil {
+	if ch.hash, err = rd.unpack(w, key.index, ch.Data); err != nil {
 		err = rd.failure(w, err)
 		rd.finish(w, nil, err)
 		return err
@@ -188,17 +188,17 @@ func (rd *readOp) unpackShared(i int) error {
 }
 
 // unpack is verify for a reader. With NoVerify it compares nothing.
-func (c *Cache) unpack(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
-	if c.noVerify {
-		return codec.Hash{}, run.UnpackUnchecked(chunk, dst)
+func (rd *readOp) unpack(w *chunkSlot, chunk uint32, dst []byte) (codec.Hash, error) {
+	if rd.c.noVerify {
+		return codec.Hash{}, w.run.UnpackUnchecked(chunk, dst)
 	}
-	return c.verify(x, run, chunk, dst)
+	return rd.c.verify(rd.xorb, w.run, chunk, dst, w.from.fromDisk)
 }
 
 // verify unpacks a chunk of a run of xorb x and compares it with its hash. It records the hash of
-// a chunk that is not proven. A chunk that had another hash before is codec.ErrCorrupt, and both
-// copies are dropped.
-func (c *Cache) verify(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (codec.Hash, error) {
+// a chunk that is not proven, from disk as a tentative one. A chunk that had another hash before is
+// codec.ErrCorrupt, and both copies are dropped.
+func (c *Cache) verify(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte, fromDisk bool) (codec.Hash, error) {
 	h, err := run.Unpack(chunk, dst)
 	if err != nil || c.seen == nil {
 		return h, err
@@ -208,7 +208,7 @@ func (c *Cache) verify(x codec.Hash, run *xorb.Run, chunk uint32, dst []byte) (c
 		c.seen.Set(x, chunk, leaf)
 		return h, nil
 	}
-	if c.seen.Note(x, chunk, leaf) {
+	if c.seen.Note(x, chunk, leaf, fromDisk) {
 		return h, nil
 	}
 	c.drop(x, codec.ChunkRange{Start: chunk, End: chunk + 1})

@@ -20,14 +20,14 @@ func TestNote(t *testing.T) {
 		ok   bool
 		want merkle.Leaf
 	}{
-		{func() bool { return tab.Note(x, 100, leaf(1)) }, true, leaf(1)},
-		{func() bool { return tab.Note(x, 100, leaf(1)) }, true, leaf(1)},
-		{func() bool { return tab.Note(x, 100, leaf(2)) }, false, merkle.Leaf{}},
-		{func() bool { return tab.Note(x, 100, leaf(3)) }, true, leaf(3)},
+		{func() bool { return tab.Note(x, 100, leaf(1), false) }, true, leaf(1)},
+		{func() bool { return tab.Note(x, 100, leaf(1), false) }, true, leaf(1)},
+		{func() bool { return tab.Note(x, 100, leaf(2), false) }, false, merkle.Leaf{}},
+		{func() bool { return tab.Note(x, 100, leaf(3), false) }, true, leaf(3)},
 		{func() bool { tab.Set(x, 100, leaf(4)); return true }, true, leaf(4)},
 		{func() bool { tab.Drop(x, codec.ChunkRange{Start: 90, End: 110}); return true }, true, merkle.Leaf{}},
-		{func() bool { return tab.Note(x, 100, merkle.Leaf{Hash: leaf(5).Hash, Size: 9}) }, true, merkle.Leaf{Hash: leaf(5).Hash, Size: 9}},
-		{func() bool { return tab.Note(x, 100, leaf(5)) }, false, merkle.Leaf{}},
+		{func() bool { return tab.Note(x, 100, merkle.Leaf{Hash: leaf(5).Hash, Size: 9}, false) }, true, merkle.Leaf{Hash: leaf(5).Hash, Size: 9}},
+		{func() bool { return tab.Note(x, 100, leaf(5), false) }, false, merkle.Leaf{}},
 	} {
 		if ok := tt.do(); ok != tt.ok || tab.Get(x, 100) != tt.want {
 			t.Errorf("step %d: %v, %v, want %v, %v", step, ok, tab.Get(x, 100), tt.ok, tt.want)
@@ -38,13 +38,60 @@ func TestNote(t *testing.T) {
 	}
 }
 
+// A tentative hash gives way to any other. It contradicts one that is not, which stays if both are the same.
+func TestNoteTentative(t *testing.T) {
+	none := merkle.Leaf{}
+	for _, tt := range []struct {
+		name             string
+		notes            func(tab *Table, x codec.Hash) bool
+		ok               bool
+		want, wantHidden merkle.Leaf // of Get and GetTentative
+	}{
+		{"alone", func(tab *Table, x codec.Hash) bool { return tab.Note(x, 70, leaf(1), true) }, true, none, leaf(1)},
+		{"twice", func(tab *Table, x codec.Hash) bool {
+			return tab.Note(x, 70, leaf(1), true) && tab.Note(x, 70, leaf(2), true)
+		}, true, none, leaf(2)},
+		{"first", func(tab *Table, x codec.Hash) bool {
+			return tab.Note(x, 70, leaf(1), true) && tab.Note(x, 70, leaf(2), false)
+		}, true, leaf(2), leaf(2)},
+		{"last, the same", func(tab *Table, x codec.Hash) bool {
+			return tab.Note(x, 70, leaf(1), false) && tab.Note(x, 70, leaf(1), true)
+		}, true, leaf(1), leaf(1)},
+		{"last, another", func(tab *Table, x codec.Hash) bool {
+			return tab.Note(x, 70, leaf(1), false) && tab.Note(x, 70, leaf(2), true)
+		}, false, none, none},
+		{"proven", func(tab *Table, x codec.Hash) bool {
+			ok := tab.Note(x, 70, leaf(1), true)
+			tab.Set(x, 70, leaf(1))
+			return ok
+		}, true, leaf(1), leaf(1)},
+		{"dropped", func(tab *Table, x codec.Hash) bool {
+			ok := tab.Note(x, 70, leaf(1), true)
+			tab.Drop(x, codec.ChunkRange{Start: 70, End: 71})
+			return ok
+		}, true, none, none},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tab, x := New(1<<20), codec.Hash{7}
+			tab.Note(x, 69, leaf(3), true)
+			tab.Note(x, 71, leaf(4), false)
+			if ok := tt.notes(tab, x); ok != tt.ok || tab.Get(x, 70) != tt.want || tab.GetTentative(x, 70) != tt.wantHidden {
+				t.Errorf("%v, %v, %v", ok, tab.Get(x, 70), tab.GetTentative(x, 70))
+			}
+			if tab.Get(x, 69) != none || tab.GetTentative(x, 69) != leaf(3) || tab.Get(x, 71) != leaf(4) {
+				t.Error("other chunks have changed")
+			}
+		})
+	}
+}
+
 // The memory is bounded, and the oldest chunks go first.
 func TestTableMemory(t *testing.T) {
 	const each, last = 10 * blockBytes, 100*tableParts - 1
 	tab := New(each * tableParts)
 	xorb := func(i int) codec.Hash { return codec.Hash{byte(i), byte(i >> 8)} }
 	for i := range last + 1 {
-		tab.Note(xorb(i), uint32(i%99), leaf(i))
+		tab.Note(xorb(i), uint32(i%99), leaf(i), false)
 	}
 	for i := range tab.parts {
 		if n := tab.parts[i].blocks.Cost(); n > each || n < each/2 {
@@ -63,7 +110,7 @@ func TestTableConcurrent(t *testing.T) {
 		users.Go(func() {
 			for i := range 2000 {
 				x := codec.Hash{byte(i % 40)}
-				tab.Note(x, uint32(i), leaf(i))
+				tab.Note(x, uint32(i), leaf(i), i%2 == 0)
 				tab.Get(x, uint32(i))
 				tab.Drop(x, codec.ChunkRange{Start: uint32(i), End: uint32(i) + 70})
 			}

@@ -1,0 +1,97 @@
+package reconstruct
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/xorb"
+)
+
+// Chunks that an earlier mount got from a server that lied are on disk, and unknown to the next mount.
+// Proofs of whole files may use them. Readers get none of them, whatever happens to such a proof.
+
+// A liedStore has two large files and a small one with the same chunks. The server has lied about those of
+// liedChunks, which are in a disk cache.
+type liedStore struct {
+	origin.Store
+	whole, part, small *origintest.File
+	dir                string // of the disk cache
+}
+
+var liedChunks = codec.ChunkRange{Start: 10, End: 18}
+
+func newLiedStore(t testing.TB) *liedStore {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	x := b.Xorb(pattern(largeChunks, 64<<10)...)
+	s := &liedStore{
+		whole: b.File(x.Term(0, largeChunks)),
+		part:  b.File(x.Term(0, largeChunks-5)),
+		small: b.File(x.Term(10, 18), x.Term(30, 40)),
+		dir:   t.TempDir(),
+	}
+	s.Store = b.Store()
+	m := mountPlan(t, s, s.dir, Options{})
+	m.plan.SetDamage(origintest.Damage{Chunk: func(_ codec.Hash, _ uint32, content []byte) []byte { return otherByte(content) }})
+	if got := s.read(t, m, s.whole); bytes.Equal(got, s.liedBytes()) {
+		t.Fatal("the chunks are not damaged")
+	}
+	m.close(t)
+	return s
+}
+
+// liedBytes are the right bytes of liedChunks in a large file.
+func (s *liedStore) liedBytes() []byte {
+	return s.whole.Bytes()[liedChunks.Start<<16 : liedChunks.End<<16]
+}
+
+// read reads the bytes of liedChunks in a large file.
+func (s *liedStore) read(t testing.TB, m *planMount, f *origintest.File) []byte {
+	t.Helper()
+	p := make([]byte, liedChunks.Len()<<16)
+	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), p, int64(liedChunks.Start)<<16); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// wantRight fails if a reader of a large file gets an error or bytes of the server that lied.
+func (s *liedStore) wantRight(t testing.TB, m *planMount, f *origintest.File) {
+	t.Helper()
+	if got := s.read(t, m, f); !bytes.Equal(got, s.liedBytes()) {
+		t.Error("a reader got bytes of the server that lied")
+	}
+}
+
+// failFrom makes requests for chunks from start on fail.
+func (m *planMount) failFrom(start uint32) {
+	m.plan.Before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
+		if r.Start >= start {
+			return origin.ErrUnavailable
+		}
+		return nil
+	}
+}
+
+// A whole read that ends early has unpacked chunks on disk, which stay unknown.
+func TestUnknownAbortedVerifyReader(t *testing.T) {
+	s := newLiedStore(t)
+	m := mountPlan(t, s, s.dir, Options{})
+	m.failFrom(64)
+	f, err := m.Open(t.Context(), s.whole.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.Copy(io.Discard, f.VerifyReader(t.Context(), nil))
+	if !errors.Is(err, origin.ErrUnavailable) || n < int64(liedChunks.End)<<16 {
+		t.Fatalf("%d bytes, %v", n, err)
+	}
+	m.plan.Before = nil
+	s.wantRight(t, m, s.part)
+}
