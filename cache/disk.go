@@ -97,6 +97,9 @@ func (c *Cache) unknownOnDisk(x codec.Hash, r codec.ChunkRange) []codec.ChunkRan
 // forgetReplaced forgets the chunks on disk that the next put stores again. It is not called before,
 // because a put may be impossible: the disk is full, or another process owns it.
 func (c *Cache) forgetReplaced(x codec.Hash, replaced []codec.ChunkRange) {
+	if len(replaced) == 0 || c.packed.WriteErr() != nil {
+		return
+	}
 	for _, r := range replaced {
 		c.packed.Forget(x, r)
 	}

@@ -406,3 +406,33 @@ func TestRunLeavesChunksUnknown(t *testing.T) {
 		})
 	}
 }
+
+// RunKnown requests unknown chunks, and replaces their copies on disk.
+func TestRunKnown(t *testing.T) {
+	x, p := unproven(t, same(20, 20_000)...)
+	dir := t.TempDir()
+	p.SetDamage(changed(3, 1))
+	m := mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
+	if err := m.Read(t.Context(), x.Hash(), chunks(0, 10), 0, make([]byte, 200_000)); err != nil {
+		t.Fatal(err)
+	}
+	m.settle(t)
+	m.close(t)
+	m = mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
+	for _, requests := range []int64{1, 0} {
+		run, err := m.RunKnown(t.Context(), x.Hash(), chunks(0, 20))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint32(20) {
+			if h, err := run.Unpack(i, make([]byte, 20_000)); err != nil || h != x.Info.Chunks[i] {
+				t.Errorf("chunk %d: %s, %v", i, h, err)
+			}
+		}
+		m.settle(t)
+		m.wantRequested(t, "RunKnown", requests, 20*requests)
+		if n := m.wantGood(t, x); n != 20 {
+			t.Errorf("%d chunks are on disk", n)
+		}
+	}
+}

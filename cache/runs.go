@@ -19,9 +19,11 @@ type Run struct {
 	drops     int64 // of the Cache, at the start
 	unchecked bool  // see Refetch
 	waits     bool  // see RunStored
+	known     bool  // see RunKnown
 
 	// With a disk cache:
 	fromDisk   []codec.ChunkRange // the chunks from disk
+	replaced   []codec.ChunkRange // the unknown chunks on disk that it replaces when it is stored
 	verified   []atomic.Bool      // chunks that were unpacked; nil: all are from disk
 	unverified atomic.Int64       // number of the others
 	buf        *buffer            // of the packed bytes; nil: they are not pooled
@@ -29,9 +31,20 @@ type Run struct {
 
 // Run returns packed chunks, for callers that need the end of each. It bypasses the memory
 // cache. Chunks on disk are read from there. The others are stored there once all of them were
-// unpacked with the Unpack of the Run.
+// unpacked with the Unpack of the Run. The caller must compare the hash of the whole file, because
+// some chunks may be unknown.
 func (c *Cache) Run(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
-	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count()}
+	return c.run(ctx, x, r, false)
+}
+
+// RunKnown is Run that requests unknown chunks on disk again, as Read does. It is for files that
+// other callers read at the same time: one wrong chunk would be an error of all of them.
+func (c *Cache) RunKnown(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
+	return c.run(ctx, x, r, true)
+}
+
+func (c *Cache) run(ctx context.Context, x codec.Hash, r codec.ChunkRange, known bool) (*Run, error) {
+	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count(), known: known}
 	if c.packed == nil {
 		o := origin.ReadOptions{}
 		if c.src.Local() {
@@ -72,6 +85,7 @@ func (c *Cache) RunStored(ctx context.Context, x codec.Hash, r codec.ChunkRange)
 
 // store gives all chunks to the disk.
 func (r *Run) store() error {
+	r.c.forgetReplaced(r.xorb, r.replaced)
 	if !r.waits {
 		return r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {})
 	}
@@ -84,7 +98,7 @@ func (r *Run) store() error {
 func (r *Run) collect(ctx context.Context, want codec.ChunkRange) error {
 	var all []*xorb.Run
 	for at := want; at.Start < at.End; {
-		run, fromDisk, err := r.c.firstRun(ctx, r.xorb, at, r.drops)
+		run, fromDisk, err := r.first(ctx, at)
 		if err != nil {
 			for _, run := range all {
 				if !r.isFromDisk(run.Chunks.Start) {
@@ -118,33 +132,35 @@ func (r *Run) expectUnpack() {
 	}
 }
 
-// firstRun returns the first chunks of r: up to the end of those on disk, or of one request to
+// first returns the first chunks of a range: up to the end of those on disk, or of one request to
 // the origin.
-func (c *Cache) firstRun(ctx context.Context, x codec.Hash, r codec.ChunkRange, drops int64) (run *xorb.Run, fromDisk bool, err error) {
+func (r *Run) first(ctx context.Context, want codec.ChunkRange) (run *xorb.Run, fromDisk bool, err error) {
+	c := r.c
 	seen := c.fetches.diskWrites.Load()
-	absent := c.firstAbsent(x, r)
-	hasStored := absent.Start > r.Start
+	absent := r.firstAbsent(want)
+	hasStored := absent.Start > want.Start
 	if hasStored {
-		run, ok := c.packed.Run(x, codec.ChunkRange{Start: r.Start, End: absent.Start})
+		run, ok := c.packed.Run(r.xorb, codec.ChunkRange{Start: want.Start, End: absent.Start})
 		if ok {
-			run, ok = c.annotate(ctx, x, run)
+			run, ok = c.annotate(ctx, r.xorb, run)
 		}
 		if ok {
 			c.stats.diskHits.Add(int64(run.Chunks.Len()))
 			return run, true, nil
 		}
-		absent.Start = r.Start
+		absent.Start = want.Start
 	}
-	if run := c.fetches.copyQueued(x, &absent); run != nil {
+	if run := c.fetches.copyQueued(r.xorb, &absent); run != nil {
 		c.stats.shared.Add(int64(run.Chunks.Len()))
 		return run, false, nil
 	}
 	if !hasStored && c.fetches.diskWrites.Load() != seen {
-		return c.firstRun(ctx, x, r, drops) // some chunks may be on disk now
+		return r.first(ctx, want) // some chunks may be on disk now
 	}
-	b := &download{c: c, xorb: x}
+	r.replaced = append(r.replaced, c.unknownOnDisk(r.xorb, absent)...)
+	b := &download{c: c, xorb: r.xorb}
 	if run, err = b.request(ctx, absent); err != nil {
-		c.storeRun(x, run, drops) // the chunks that arrived
+		c.storeRun(r.xorb, run, r.drops) // the chunks that arrived
 		return nil, false, err
 	}
 	return run, false, nil
@@ -176,17 +192,21 @@ func (c *Cache) storeRun(x codec.Hash, run *xorb.Run, drops int64) {
 	}
 }
 
-// firstAbsent returns the first range of r that is not on disk, with gaps of up to
-// coalesceChunks. If all chunks are on disk, the range is empty and at the end of r.
-func (c *Cache) firstAbsent(x codec.Hash, r codec.ChunkRange) codec.ChunkRange {
+// firstAbsent returns the first range of want that it may not get from disk, with gaps of up to
+// coalesceChunks. If all chunks are on disk, the range is empty and at the end of want.
+func (r *Run) firstAbsent(want codec.ChunkRange) codec.ChunkRange {
+	missing := r.c.packed.Missing
+	if r.known {
+		missing = r.c.MissingForReads
+	}
 	var gaps codec.ChunkSet
-	for _, gap := range c.packed.Missing(x, r) {
+	for _, gap := range missing(r.xorb, want) {
 		gaps.Add(gap)
 	}
 	for first := range gaps.Ranges(coalesceChunks, codec.MaxXorbChunks) {
 		return first
 	}
-	return codec.ChunkRange{Start: r.End, End: r.End}
+	return codec.ChunkRange{Start: want.End, End: want.End}
 }
 
 // Unpack is xorb.Run.Unpack. Its error is for ShouldRetry.

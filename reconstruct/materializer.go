@@ -180,12 +180,13 @@ func (m *materializer) materialize(f *File) (err error) {
 	return f.putFile(w, func(int64) {})
 }
 
-// fetch fetches chunks when no reads run.
+// fetch fetches chunks when no reads run. It uses no unknown chunks on disk, because the file has open
+// handles.
 func (m *materializer) fetch(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*cache.Run, error) {
 	if err := m.wait(); err != nil {
 		return nil, err
 	}
-	return m.r.c.Run(ctx, x, r)
+	return m.r.c.RunKnown(ctx, x, r)
 }
 
 // wait returns when no reads run, or after maxIdleWait.

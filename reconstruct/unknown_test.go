@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -94,4 +95,32 @@ func TestUnknownAbortedVerifyReader(t *testing.T) {
 	}
 	m.plan.Before = nil
 	s.wantRight(t, m, s.part)
+}
+
+// The materializer requests unknown chunks again, since the file has readers. They get right bytes
+// meanwhile, and no error later.
+func TestUnknownMaterializer(t *testing.T) {
+	s := newLiedStore(t)
+	m := mountPlan(t, s, s.dir, Options{Materialize: MaterializeAlways})
+	second, proceed := make(chan struct{}), make(chan struct{})
+	begun, goOn := sync.OnceFunc(func() { close(second) }), sync.OnceFunc(func() { close(proceed) })
+	t.Cleanup(goOn)
+	m.plan.Before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
+		if r.Start >= batchChunks {
+			begun()
+			<-proceed
+		}
+		return nil
+	}
+	h := m.handle(t, s.whole.ID())
+	<-second // the materializer has unpacked the first batch
+	s.wantRight(t, m, s.whole)
+	goOn()
+	m.materializer.running.Wait()
+	if !m.c.HasFile(s.whole.Info.File) {
+		t.Error("the file is not stored")
+	}
+	if _, err := h.ReadAt(t.Context(), make([]byte, 10), 0); err != nil {
+		t.Errorf("a later read: %v", err)
+	}
 }
