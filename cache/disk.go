@@ -49,7 +49,7 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 	if ok && (c.noVerify || !isHashed(adopted)) {
 		ok = c.packed.Check(f.xorb, run) // no reader does
 	}
-	if !ok || !c.isKnown(f.xorb, adopted) && !allowsUnknown(ctx) {
+	if !ok || !c.isKnown(f.xorb, adopted) {
 		f.buf.free()
 		f.buf = nil
 		return nil, false
@@ -60,7 +60,7 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 }
 
 // onDisk returns those of chunks r that readers get from disk. It reads the index alone.
-func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
+func (c *Cache) onDisk(x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
 	if c.packed == nil {
 		return stored
 	}
@@ -68,7 +68,7 @@ func (c *Cache) onDisk(ctx context.Context, x codec.Hash, r codec.ChunkRange) (s
 	for _, gap := range c.packed.Missing(x, r) {
 		stored.Remove(gap)
 	}
-	if c.seen == nil || stored.IsEmpty() || allowsUnknown(ctx) {
+	if c.seen == nil || stored.IsEmpty() {
 		return stored
 	}
 	for i, leaf := range c.leaves(x, r, c.seen.Get) {
@@ -92,6 +92,11 @@ func (c *Cache) unknownOnDisk(x codec.Hash, r codec.ChunkRange) []codec.ChunkRan
 		unknown.Remove(m)
 	}
 	return slices.Collect(unknown.Ranges(0, codec.MaxXorbChunks))
+}
+
+// HasUnknown reports whether some chunks of terms are on disk and unknown.
+func (c *Cache) HasUnknown(terms []codec.Term) bool {
+	return slices.ContainsFunc(terms, func(t codec.Term) bool { return len(c.unknownOnDisk(t.Xorb, t.Chunks)) > 0 })
 }
 
 // forgetReplaced forgets the chunks on disk that the next put stores again. It is not called before,
@@ -312,7 +317,7 @@ func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 func (c *Cache) MissingForReads(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	var missing codec.ChunkSet
 	missing.Add(r)
-	onDisk := c.onDisk(context.Background(), x, r)
+	onDisk := c.onDisk(x, r)
 	for k := range onDisk.Ranges(0, codec.MaxXorbChunks) {
 		missing.Remove(k)
 	}

@@ -27,16 +27,6 @@ const (
 	minSeen   = 1 << 20
 )
 
-type allowUnknown struct{}
-
-// AllowUnknown makes reads return unknown chunks from disk. The caller must compare the hash of the
-// whole file before it uses a byte.
-func AllowUnknown(ctx context.Context) context.Context {
-	return context.WithValue(ctx, allowUnknown{}, true)
-}
-
-func allowsUnknown(ctx context.Context) bool { return ctx.Value(allowUnknown{}) != nil }
-
 // Proves reports whether the origin proves its files and chunks. See origin.Source.
 func (c *Cache) Proves() bool { return c.seen == nil }
 

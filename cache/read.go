@@ -273,7 +273,7 @@ func (rd *readOp) missing(needed codec.ChunkSet) codec.ChunkSet {
 	if rd.c.packed == nil || rd.skipDisk || len(rd.slots) == 1 {
 		return needed
 	}
-	onDisk := rd.c.onDisk(rd.ctx, rd.xorb, rd.r)
+	onDisk := rd.c.onDisk(rd.xorb, rd.r)
 	for r := range onDisk.Ranges(0, codec.MaxXorbChunks) {
 		needed.Remove(r)
 	}

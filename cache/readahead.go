@@ -146,7 +146,7 @@ func afterAll(parts []part, ended func()) func() {
 
 // missing returns the chunks of r that are neither in memory nor on disk.
 func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSet) {
-	onDisk := c.onDisk(context.Background(), x, r)
+	onDisk := c.onDisk(x, r)
 	for i := r.Start; i < r.End; i++ {
 		one := codec.ChunkRange{Start: i, End: i + 1}
 		if onDisk.Count(one) == 0 && !c.inMemory(chunkKey{x, i}) {

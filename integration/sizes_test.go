@@ -12,7 +12,7 @@ import (
 // maxLines bounds the lines of a package without tests. A higher bound needs a reason in the
 // commit message.
 var maxLines = map[string]int{
-	"cache":                    3920,
+	"cache":                    3980,
 	"cache/disk":               4700,
 	"cache/origin/cas":         5800,
 	"cache/origin/fetch":       2940,

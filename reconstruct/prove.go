@@ -10,7 +10,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -383,13 +382,15 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 	if err := f.proveBySeen(ctx); err == nil || isWrong(err) {
 		return err
 	}
-	if f.size > smallFile {
+	if f.size > smallFile || f.hasUnknown(ctx) {
 		v := newVerifyReader(ctx, f, nil)
-		v.batches.run = f.r.c.RunStored // readers read the chunks next
+		if f.size > smallFile {
+			v.batches.run = f.r.c.RunStored // readers read the chunks next
+		}
 		return f.readAll(ctx, v, w)
 	}
 	content := make([]byte, f.size)
-	if err := f.fetch(cache.AllowUnknown(ctx), content, 0); err != nil {
+	if err := f.fetch(ctx, content, 0); err != nil {
 		return err
 	}
 	if err := f.checkContent(ctx, content, w); err != nil {
@@ -400,6 +401,17 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 	}
 	f.r.small.add(f.id, content)
 	return nil
+}
+
+// hasUnknown reports whether unknown chunks of the file are on disk. A verifyReader may use them; fetch
+// requests them again.
+func (f *File) hasUnknown(ctx context.Context) bool {
+	for terms := range f.TermGroups(ctx) {
+		if f.r.c.HasUnknown(terms) {
+			return true
+		}
+	}
+	return false
 }
 
 // refetch proves a file with chunks that are requested again, and compared with no hash.

@@ -34,7 +34,7 @@ func newLiedStore(t testing.TB) *liedStore {
 	s := &liedStore{
 		whole: b.File(x.Term(0, largeChunks)),
 		part:  b.File(x.Term(0, largeChunks-5)),
-		small: b.File(x.Term(10, 18), x.Term(30, 40)),
+		small: b.File(x.Term(10, 30), x.Term(30, 40)),
 		dir:   t.TempDir(),
 	}
 	s.Store = b.Store()
@@ -102,25 +102,80 @@ func TestUnknownAbortedVerifyReader(t *testing.T) {
 func TestUnknownMaterializer(t *testing.T) {
 	s := newLiedStore(t)
 	m := mountPlan(t, s, s.dir, Options{Materialize: MaterializeAlways})
-	second, proceed := make(chan struct{}), make(chan struct{})
-	begun, goOn := sync.OnceFunc(func() { close(second) }), sync.OnceFunc(func() { close(proceed) })
-	t.Cleanup(goOn)
-	m.plan.Before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
-		if r.Start >= batchChunks {
-			begun()
-			<-proceed
-		}
-		return nil
-	}
+	begun, proceed := m.block(t, batchChunks)
 	h := m.handle(t, s.whole.ID())
-	<-second // the materializer has unpacked the first batch
+	<-begun // the materializer has unpacked the first batch
 	s.wantRight(t, m, s.whole)
-	goOn()
+	proceed()
 	m.materializer.running.Wait()
 	if !m.c.HasFile(s.whole.Info.File) {
 		t.Error("the file is not stored")
 	}
 	if _, err := h.ReadAt(t.Context(), make([]byte, 10), 0); err != nil {
 		t.Errorf("a later read: %v", err)
+	}
+}
+
+// block makes requests for chunks from start on wait for the returned function. The channel is closed when
+// the first of them has begun.
+func (m *planMount) block(t testing.TB, start uint32) (begun <-chan struct{}, proceed func()) {
+	first, blocked := make(chan struct{}), make(chan struct{})
+	begin, proceed := sync.OnceFunc(func() { close(first) }), sync.OnceFunc(func() { close(blocked) })
+	t.Cleanup(proceed)
+	m.plan.Before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
+		if r.Start >= start {
+			begin()
+			<-blocked
+		}
+		return nil
+	}
+	return first, proceed
+}
+
+// Readers of a large file get no unknown chunks from the proof of a small file that is still running.
+func TestUnknownRunningProof(t *testing.T) {
+	s := newLiedStore(t)
+	m := mountPlan(t, s, s.dir, Options{})
+	begun, proceed := m.block(t, liedChunks.End)
+	h := m.handle(t, s.small.ID())
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		p := make([]byte, 10)
+		if _, err := h.ReadAt(t.Context(), p, 0); err != nil || !bytes.Equal(p, s.small.Bytes()[:10]) {
+			t.Errorf("the small file: %v", err)
+		}
+	})
+	<-begun // the proof has the chunks from disk
+	s.wantRight(t, m, s.whole)
+	proceed()
+	reader.Wait()
+}
+
+// Readers of a large file get no unknown chunks from the proof of a small file that has failed.
+func TestUnknownFailedProof(t *testing.T) {
+	s := newLiedStore(t)
+	m := mountPlan(t, s, s.dir, Options{})
+	m.failFrom(30)
+	if _, err := m.handle(t, s.small.ID()).ReadAt(t.Context(), make([]byte, 10), 0); !errors.Is(err, origin.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	m.plan.Before = nil
+	s.wantRight(t, m, s.whole)
+	m.sound(t, s.small)
+}
+
+// Right chunks of an earlier mount are not requested again for the proof of a small file.
+func TestUnknownSmallFileUsesDisk(t *testing.T) {
+	s, f := large(t, 10)
+	dir := t.TempDir()
+	m := mountPlan(t, s, dir, Options{})
+	if err := m.c.Download(t.Context(), f.Info.Terms[0].Xorb, codec.ChunkRange{Start: 2, End: 8}); err != nil {
+		t.Fatal(err)
+	}
+	m.close(t)
+	m = mountPlan(t, s, dir, Options{})
+	m.sound(t, f)
+	if _, n := m.plan.Requests(); n != 4 {
+		t.Errorf("%d chunks were requested, 4 are not on disk", n)
 	}
 }
