@@ -69,7 +69,8 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	}
 }
 
-// Forget forgets chunks that are not damaged, but of no use.
+// Forget is Drop for intact chunks that other copies replace. It causes no event, because events
+// report damage.
 func (s *Store) Forget(x codec.Hash, r codec.ChunkRange) { s.drop(index.XorbKey(x), r) }
 
 // PutRunNoCopy stores the chunks of a run that are not stored yet. It does not copy them: the
