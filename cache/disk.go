@@ -59,8 +59,9 @@ func (c *Cache) readDisk(ctx context.Context, f *fetch, now bool) (*xorb.Run, bo
 	return adopted, true
 }
 
-// onDisk returns those of chunks r that readers get from disk. It reads the index alone.
-func (c *Cache) onDisk(x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
+// readableOnDisk returns those of chunks r on disk that are known, so that readers get them from
+// there. It reads the index alone.
+func (c *Cache) readableOnDisk(x codec.Hash, r codec.ChunkRange) (stored codec.ChunkSet) {
 	if c.packed == nil {
 		return stored
 	}
@@ -304,7 +305,8 @@ func (c *Cache) PutFile(file codec.Hash, size int64, content io.Reader) error {
 // HasDisk reports whether the Cache has a disk cache.
 func (c *Cache) HasDisk() bool { return c.disk != nil }
 
-// Missing returns the parts of r that are not on disk. With a local origin, that is all of r.
+// Missing returns the parts of r that are not on disk. With a local origin, that is all of r. For
+// reads, unknown chunks are missing, too: see MissingForReads.
 func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	if c.packed == nil {
 		return []codec.ChunkRange{r}
@@ -312,13 +314,13 @@ func (c *Cache) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	return c.packed.Missing(x, r)
 }
 
-// MissingForReads returns the parts of r that reads do not get from disk: the missing chunks, and the
-// unknown ones.
+// MissingForReads returns the parts of r that reads request from the origin: those of Missing, and the
+// unknown chunks.
 func (c *Cache) MissingForReads(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	var missing codec.ChunkSet
 	missing.Add(r)
-	onDisk := c.onDisk(x, r)
-	for k := range onDisk.Ranges(0, codec.MaxXorbChunks) {
+	readable := c.readableOnDisk(x, r)
+	for k := range readable.Ranges(0, codec.MaxXorbChunks) {
 		missing.Remove(k)
 	}
 	return slices.Collect(missing.Ranges(0, codec.MaxXorbChunks))

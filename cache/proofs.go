@@ -11,15 +11,18 @@ import (
 )
 
 // A chunk of a source without proofs is proven, seen or unknown. It is proven if the source has
-// its hash (origin.Source.Proven). It is seen if Cache.seen has its hash, which is the one that
-// its bytes had when they were unpacked. All other chunks are unknown.
+// its hash (origin.Source.Proven). It is seen if Cache.seen has the hash that a copy from the
+// origin had when it was unpacked. All other chunks are unknown.
 //
 // There is no flag for copies of chunks, in memory or on disk. Each copy is hashed before a reader
 // gets it. It is valid if it has the proven hash, or the one in Cache.seen. A chunk that is dropped
-// there is therefore dropped everywhere. A chunk goes to the disk after it was hashed. On disk it
-// is unknown after a remount, unless it is proven: a server may have lied. Read then requests it
-// again, and the new copy replaces it on disk. Run returns such chunks, and so does Read with
-// AllowUnknown. Their callers compare the hash of the whole file.
+// there is therefore dropped everywhere. A chunk goes to the disk after it was hashed.
+//
+// An unproven chunk on disk is unknown after a remount, and once Cache.seen has forgotten it. A server
+// may have lied to an earlier process. Read and RunKnown then request the chunk again, and the new
+// copy replaces it on disk. Run alone returns such chunks, and its callers compare the hash of the
+// whole file. Their hashes are tentative in Cache.seen, which Leaves returns for proofs. The chunks
+// stay unknown until Prove has the same hashes.
 
 // seenShare is the part of the memory that Cache.seen gets, at least minSeen bytes.
 const (
@@ -152,9 +155,8 @@ func (c *Cache) put(drops int64, x codec.Hash, run *xorb.Run, store func() error
 }
 
 // Refetch requests chunks from the origin, although some may be in memory or on disk, and compares
-// them with no hash. Chunks that were all unpacked with the Unpack of the Run are stored as by
-// RunStored.
-// The caller drops or proves them.
+// them with no hash. The caller drops or proves them. They are stored as by RunStored once the
+// Unpack of the Run has unpacked all of them.
 func (c *Cache) Refetch(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
 	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count(), unchecked: true, waits: true}
 	got, err := (&download{c: c, xorb: x}).request(origin.NoCache(ctx), r)

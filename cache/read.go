@@ -250,8 +250,8 @@ func (rd *readOp) join(needed *codec.ChunkSet) {
 		gap = coalesceChunks
 	}
 	seen := rd.c.fetches.diskWrites.Load()
-	missing := rd.missing(*needed)
-	if rd.joinRanges(&missing, gap, needed, seen) {
+	requested := rd.toRequest(*needed)
+	if rd.joinRanges(&requested, gap, needed, seen) {
 		rd.joinRanges(needed, 0, needed, seen) // these are on disk
 	}
 }
@@ -268,13 +268,13 @@ func (rd *readOp) joinRanges(chunks *codec.ChunkSet, gap uint32, needed *codec.C
 	return true
 }
 
-// missing returns the needed chunks that are not on disk. It reads the index alone.
-func (rd *readOp) missing(needed codec.ChunkSet) codec.ChunkSet {
+// toRequest returns the needed chunks that readers do not get from disk. It reads the index alone.
+func (rd *readOp) toRequest(needed codec.ChunkSet) codec.ChunkSet {
 	if rd.c.packed == nil || rd.skipDisk || len(rd.slots) == 1 {
 		return needed
 	}
-	onDisk := rd.c.onDisk(rd.xorb, rd.r)
-	for r := range onDisk.Ranges(0, codec.MaxXorbChunks) {
+	readable := rd.c.readableOnDisk(rd.xorb, rd.r)
+	for r := range readable.Ranges(0, codec.MaxXorbChunks) {
 		needed.Remove(r)
 	}
 	return needed

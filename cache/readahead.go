@@ -70,8 +70,8 @@ func (a *Readahead) eachMissing(x codec.Hash, r codec.ChunkRange, each int64, do
 	most := uint32(min(maxFetch, max(1, a.c.budget.max/4/each)))
 	for r.Start < r.End {
 		seen := a.c.fetches.diskWrites.Load()
-		missing, next := a.c.missing(x, r), r.End
-		for absent := range missing.Ranges(coalesceChunks, most) {
+		chunks, next := a.c.toPrefetch(x, r), r.End
+		for absent := range chunks.Ranges(coalesceChunks, most) {
 			done, ok := do(absent, seen)
 			if !ok {
 				return false
@@ -144,16 +144,16 @@ func afterAll(parts []part, ended func()) func() {
 	}
 }
 
-// missing returns the chunks of r that are neither in memory nor on disk.
-func (c *Cache) missing(x codec.Hash, r codec.ChunkRange) (missing codec.ChunkSet) {
-	onDisk := c.onDisk(x, r)
+// toPrefetch returns the chunks of r that readers get neither from memory nor from disk.
+func (c *Cache) toPrefetch(x codec.Hash, r codec.ChunkRange) (chunks codec.ChunkSet) {
+	readable := c.readableOnDisk(x, r)
 	for i := r.Start; i < r.End; i++ {
 		one := codec.ChunkRange{Start: i, End: i + 1}
-		if onDisk.Count(one) == 0 && !c.inMemory(chunkKey{x, i}) {
-			missing.Add(one)
+		if readable.Count(one) == 0 && !c.inMemory(chunkKey{x, i}) {
+			chunks.Add(one)
 		}
 	}
-	return missing
+	return chunks
 }
 
 // inMemory reports whether a chunk is in memory or is being unpacked.
