@@ -116,8 +116,8 @@ func (t *tracker) isEmptyLocked() bool {
 }
 
 // complete reports whether readers got the whole file, which is not checked yet. Readers may get all
-// bytes without some chunks: a wrong chunk that is too long hides the next one, and a plain file has bytes. If
-// all bytes are of the plain file, nothing is left to check.
+// bytes without some chunks. A wrong chunk that is too long hides the next one, and a plain file has all
+// bytes. Bytes of the plain file alone need no check.
 func (t *tracker) complete() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
