@@ -406,9 +406,9 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 // hasUnknown reports whether unknown chunks of the file are on disk. A verifyReader may use them; fetch
 // requests them again.
 func (f *File) hasUnknown(ctx context.Context) bool {
-	for terms := range f.TermGroups(ctx) {
-		if f.r.c.HasUnknown(terms) {
-			return true
+	for terms, err := range f.TermGroups(ctx) {
+		if err != nil || f.r.c.HasUnknown(terms) {
+			return err == nil // fetch reports the error
 		}
 	}
 	return false
