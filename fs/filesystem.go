@@ -54,7 +54,7 @@ type filesystem struct {
 	predictors statPredictors
 	background sync.WaitGroup // readahead of listings, and notifications
 	mu         sync.Mutex
-	unmounted  bool // dropPages and dropLater may start no goroutine; guarded by mu
+	unmounted  bool // dropInodePages and dropLater may start no goroutine; guarded by mu
 	claims     claims.Set
 	panics     atomic.Int64
 }

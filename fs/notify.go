@@ -157,19 +157,19 @@ func (f *filesystem) dropPages(id codec.FileID) {
 			inodes[h.ino] = true
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for ino := range inodes {
-		if !f.unmounted {
-			f.dropInodePages(ino)
-		}
+		f.dropInodePages(ino)
 	}
 }
 
 // dropInodePages makes the kernel drop its pages of an inode, for the handler of a message. It does not
 // block: the kernel waits for reads in progress.
 func (f *filesystem) dropInodePages(ino uint64) {
-	f.background.Go(func() { f.kernel.InodeNotify(ino, 0, 0) })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.unmounted {
+		f.background.Go(func() { f.kernel.InodeNotify(ino, 0, 0) })
+	}
 }
 
 // failedNotify returns an error of the connection. An unknown name or inode is no error.

@@ -103,15 +103,18 @@ func TestUnprovenDescriptorsOfWrongFile(t *testing.T) {
 }
 
 // awaitNotices waits for the notices to the kernel that earlier reads have caused. The lock orders
-// them before this call.
+// them before the wait, and later ones behind it.
 func (m mountFixture) awaitNotices() {
 	f := m.s.files
-	f.mu.Lock()
-	unmounted := f.unmounted
-	f.mu.Unlock()
-	if !unmounted {
+	isMounted := func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return !f.unmounted
+	}
+	if isMounted() {
 		f.background.Wait()
 	}
+	isMounted()
 }
 
 // checkFile reads the file a, which is then proven.
