@@ -35,7 +35,11 @@ func (f *File) VerifyReader(ctx context.Context, sum *[32]byte) io.Reader {
 	if f.tracker != nil && f.gated {
 		return &gatedReader{ctx: ctx, f: f, sum: sum}
 	}
-	return newVerifyReader(ctx, f, sum)
+	v := newVerifyReader(ctx, f, sum)
+	if f.tracker != nil {
+		v.batches.run = f.r.c.RunKnown // chunks of a server that lied would fail a read of a sound one
+	}
+	return v
 }
 
 // A gatedReader is a VerifyReader that proves its file before the first byte.

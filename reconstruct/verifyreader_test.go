@@ -169,3 +169,23 @@ func TestVerifiedLater(t *testing.T) {
 		t.Errorf("Verified later = %q, want %q", got, "chunk")
 	}
 }
+
+// Unknown chunks of an earlier mount, whose server lied, do not fail a read of a sound server.
+func TestVerifyReaderRequestsUnknown(t *testing.T) {
+	s, f := large(t, largeChunks)
+	dir := t.TempDir()
+	m := mountPlan(t, s, dir, Options{})
+	m.plan.SetDamage(origintest.Damage{Chunk: func(_ codec.Hash, _ uint32, content []byte) []byte { return otherByte(content) }})
+	if _, err := m.handle(t, f.ID()).ReadAt(t.Context(), make([]byte, 8<<16), 10<<16); err != nil {
+		t.Fatal(err)
+	}
+	m.close(t)
+	m = mountPlan(t, s, dir, Options{})
+	file, err := m.Open(t.Context(), f.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(file.VerifyReader(t.Context(), nil)); err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
