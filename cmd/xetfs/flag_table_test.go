@@ -15,7 +15,7 @@ import (
 // an enumFlag need no row.
 var sampleValues = map[string]string{
 	"bool": "true", "DIR": "/d", "DURATION": "30s", "LEVEL": "warn", "NAME": ".old", "NUMBER": "7", "RATE": "7MB", "SHARE": "5%",
-	"SIZE": "7GiB", "START-END": "2-9", "SYMBOL[@AS_OF]": "org/model@3", "T": "2026-03-01", "duration": "30s", "int": "7",
+	"SIZE": "7GiB", "START-END": "2-9", "SYMBOL[@AS_OF]": "org/model@3", "T": "2026-03-01", "URL": "https://h:1", "duration": "30s", "int": "7",
 	"string": "word", "stringArray": "word", "uint64": "7",
 }
 
