@@ -65,13 +65,13 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 		if err == nil || im.ctx.Err() != nil {
 			return
 		}
+		if origin.Sleep(im.ctx, pause) != nil || im.pending.Load() != p {
+			return
+		}
 		if text := withoutDigits(err); text != logged {
 			logged = text
 			im.o.Logger.Warn("the listing cannot be read; folders are listed when they are opened", "event", "import_failed",
 				"symbol", im.symbol, "commit", p.state.ID, "err", err)
-		}
-		if origin.Sleep(im.ctx, pause) != nil || im.pending.Load() != p {
-			return
 		}
 	}
 }

@@ -132,17 +132,17 @@ func (c *limitConn) Read(p []byte) (int, error) {
 }
 
 // Write implements net.Conn. A slow client may accept p in parts, each within writeTimeout.
-func (c *limitConn) Write(p []byte) (int, error) {
-	if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return 0, err
+func (c *limitConn) Write(p []byte) (n int, err error) {
+	for {
+		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return n, err
+		}
+		part, err := c.Conn.Write(p[n:])
+		c.record(part)
+		if n += part; part == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
 	}
-	n, err := c.Conn.Write(p)
-	c.record(n)
-	if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
-		more, err := c.Write(p[n:])
-		return n + more, err
-	}
-	return n, err
 }
 
 // abort closes the connection and drops unsent bytes.
