@@ -52,9 +52,6 @@ func (s *Server) newServer(device *fusemount.Device, o Options) (server *fuse.Se
 	return server, nil
 }
 
-// Pushes reports whether the mount pushes files to the kernel.
-func (s *Server) Pushes() bool { return s.files.sequences.Pushes() }
-
 var pushBuffers = sync.Pool{New: func() any { return new([sequence.MaxPush]byte) }}
 
 // push implements sequence.Push. Pages belong to an inode number, and a number belongs to one content.

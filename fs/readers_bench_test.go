@@ -95,7 +95,7 @@ func BenchmarkReaders(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer s.Shutdown(0)
-			if s.Pushes() != ends {
+			if s.files.sequences.Pushes() != ends {
 				b.Skip("the kernel has no limit for requests")
 			}
 			var fds [benchFiles]int

@@ -119,13 +119,20 @@ func TestPushKilled(t *testing.T) {
 	}
 }
 
-// The guard of a mount runs its program before the mount is ready. Until then it has the connection
-// open, and xetfs umount would take it for a server.
+// The guard of a mount runs its program before the mount is ready, with and without pushes. Until then
+// it has the connection open, and xetfs umount would take it for a server.
 func TestGuardBeforeReady(t *testing.T) {
 	harness.NeedFuse(t)
 	t.Parallel()
 	c := newSmallFileTree(t, 2)
-	m := harness.MountSource(t, c.stores["catalog"])
+	for _, push := range []string{"on", "off"} {
+		t.Run("push="+push, func(t *testing.T) {
+			testGuard(t, harness.MountSource(t, c.stores["catalog"], "--push="+push))
+		})
+	}
+}
+
+func testGuard(t *testing.T, m *harness.Mount) {
 	var stat unix.Stat_t
 	if err := unix.Stat(m.Path(), &stat); err != nil {
 		t.Fatal(err)

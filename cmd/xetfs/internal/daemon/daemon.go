@@ -145,7 +145,7 @@ func (d *Daemon) start(ctx context.Context, signals chan<- os.Signal) (*stack.So
 		return nil, nil, &Error{err}
 	}
 	// Until a new process runs its program, it has the connection open, as a server has.
-	d.stopGuard = d.guardPushes(server)
+	d.stopGuard = d.guardMount()
 	fresh := d.warnings(ctx, src, options)
 	for _, w := range fresh {
 		d.Log.Warn(w)

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/xetfs/xetfs/fs"
 	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
@@ -25,8 +24,9 @@ const guardedFD = 3
 
 // A guard is a process that aborts the connection of a mount when this process is killed.
 //
-// A thread that pushes a file waits for a READ of the same page, and no signal ends that wait. A killed
-// process would stay, with the readers of the mount, until the kernel ends the connection.
+// A thread that pushes or drops a page waits for a READ of it. One that drops a name waits for a LOOKUP
+// in its folder. No signal ends these waits. A killed process would stay, with the callers of the mount,
+// until the connection is aborted.
 type guard struct {
 	ready io.Reader     // ends when the guard is ready
 	end   chan struct{} // closed by stop
@@ -81,12 +81,9 @@ func Guard(args []string) {
 	_, _ = unix.Write(guardedFD, []byte("1"))
 }
 
-// guardPushes starts a guard for a mount with pushes, and returns a function that ends it. Without
+// guardMount starts a guard for the mount, and returns a function that ends it. Without
 // /sys/fs/fuse/connections there is no guard.
-func (d *Daemon) guardPushes(server *fs.Server) (stop func()) {
-	if !server.Pushes() {
-		return func() {}
-	}
+func (d *Daemon) guardMount() (stop func()) {
 	g, err := d.newGuard()
 	if err != nil {
 		d.Log.Debug("no guard", "event", "no_guard", "err", err)
