@@ -30,44 +30,77 @@ func (c *Cache) Download(ctx context.Context, x codec.Hash, r codec.ChunkRange) 
 		return disk.ErrClosed
 	}
 	of := c.replicas.current(x)
-	d := &download{c: c, xorb: x, drops: c.drops.Count(), next: r.Start, wake: make(chan struct{}, 1), put: c.putWaiting(ctx)}
+	t := &transfer{c: c, xorb: x, wake: make(chan struct{}, 1)}
+	s := &runStorer{c: c, xorb: x, drops: c.drops.Count(), next: r.Start, put: c.putWaiting(ctx)}
 	storing := make(chan struct{})
 	go func() {
 		defer close(storing)
-		for range d.wake {
-			d.store(d.latest(), downloadStep)
+		for range t.wake {
+			s.store(t.latest(), downloadStep)
 		}
 	}()
-	run, err := d.request(ctx, r)
-	close(d.wake)
+	run, err := t.request(ctx, r)
+	close(t.wake)
 	<-storing
-	d.store(run, 1)
-	d.storeLater(run)
-	if d.diskErr == nil {
-		d.diskErr = c.packed.Flush(ctx)
+	s.store(run, 1)
+	s.storeLater(run)
+	if s.diskErr == nil {
+		s.diskErr = c.packed.Flush(ctx)
 	}
-	if err = errors.Join(err, d.corrupt); err != nil {
+	if err = errors.Join(err, s.corrupt); err != nil {
 		return &replicaError{of, err}
 	}
-	return d.diskErr
+	return s.diskErr
 }
 
 // downloadStep is how many bytes must arrive before they are stored ahead of the others.
 const downloadStep = 512 << 10
 
-// A download is packed chunks of a xorb in transfer to the disk.
-type download struct {
+// A transfer requests packed chunks of a xorb that are not on disk.
+type transfer struct {
 	c    *Cache
 	xorb codec.Hash
-	put  putFunc
-
-	drops int64 // of the Cache, at the start
+	wake chan struct{} // partial has changed; nil: no goroutine waits
 
 	mu      sync.Mutex
-	partial *xorb.Run     // the first chunks so far; may be nil; guarded by mu
-	wake    chan struct{} // partial has changed
+	partial *xorb.Run // the first chunks so far; may be nil; guarded by mu
+}
 
-	// Used by one goroutine at a time:
+// request requests chunks. After an error it returns the first ones that arrived, or nil.
+func (t *transfer) request(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
+	run, _, err = t.c.chunksWithCopies(ctx, t.xorb, r, origin.ReadOptions{
+		Buffer:    func(n int) []byte { return make([]byte, n) },
+		OnPartial: t.setPartial,
+	})
+	if err != nil {
+		return t.latest(), err
+	}
+	return run, nil
+}
+
+func (t *transfer) setPartial(run *xorb.Run) {
+	t.mu.Lock()
+	t.partial = run
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *transfer) latest() *xorb.Run {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.partial
+}
+
+// A runStorer stores a run of chunks of a xorb in the disk cache, in order. One goroutine uses it at a time.
+type runStorer struct {
+	c     *Cache
+	xorb  codec.Hash
+	put   putFunc
+	drops int64 // of the Cache, when the chunks were requested
+
 	next    uint32 // chunks before it are stored or corrupt
 	buf     []byte
 	corrupt error
@@ -84,70 +117,41 @@ func (c *Cache) putWaiting(ctx context.Context) putFunc {
 	}
 }
 
-// request requests chunks that are not on disk. After an error it returns the first chunks that
-// arrived, or nil.
-func (d *download) request(ctx context.Context, r codec.ChunkRange) (run *xorb.Run, err error) {
-	run, _, err = d.c.chunksWithCopies(ctx, d.xorb, r, origin.ReadOptions{
-		Buffer:    func(n int) []byte { return make([]byte, n) },
-		OnPartial: d.setPartial,
-	})
-	if err != nil {
-		return d.latest(), err
-	}
-	return run, nil
-}
-
-func (d *download) setPartial(run *xorb.Run) {
-	d.mu.Lock()
-	d.partial = run
-	d.mu.Unlock()
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (d *download) latest() *xorb.Run {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.partial
-}
-
 // store stores the new chunks of a run if they have at least least bytes. If the disk is busy,
-// d.next is the first chunk that is left.
-func (d *download) store(run *xorb.Run, least int) {
-	defer flight.Guard(&d.corrupt)
-	if run == nil || run.Chunks.End <= d.next {
+// s.next is the first chunk that is left.
+func (s *runStorer) store(run *xorb.Run, least int) {
+	defer flight.Guard(&s.corrupt)
+	if run == nil || run.Chunks.End <= s.next {
 		return
 	}
-	news := run.Slice(codec.ChunkRange{Start: d.next, End: run.Chunks.End})
+	news := run.Slice(codec.ChunkRange{Start: s.next, End: run.Chunks.End})
 	if len(news.Packed) < least {
 		return
 	}
-	if d.buf == nil {
-		d.buf = make([]byte, codec.MaxChunkSize)
+	if s.buf == nil {
+		s.buf = make([]byte, codec.MaxChunkSize)
 	}
-	good := func(r codec.ChunkRange) codec.ChunkRange { return d.verify(news, r) }
-	for r := range d.c.absentVerified(d.xorb, news.Chunks, good) {
-		if d.diskErr == nil {
+	good := func(r codec.ChunkRange) codec.ChunkRange { return s.verify(news, r) }
+	for r := range s.c.absentVerified(s.xorb, news.Chunks, good) {
+		if s.diskErr == nil {
 			part := news.Slice(r)
-			d.diskErr = d.c.put(d.drops, d.xorb, part, func() error { return d.put(d.xorb, part, func() {}) })
+			s.diskErr = s.c.put(s.drops, s.xorb, part, func() error { return s.put(s.xorb, part, func() {}) })
 		}
-		if errors.Is(d.diskErr, disk.ErrBusy) {
-			d.next = r.Start
+		if errors.Is(s.diskErr, disk.ErrBusy) {
+			s.next = r.Start
 			return
 		}
 	}
-	d.next = run.Chunks.End
+	s.next = run.Chunks.End
 }
 
 // storeLater queues the chunks of a run that store has left.
-func (d *download) storeLater(run *xorb.Run) {
-	if run == nil || run.Chunks.End <= d.next {
+func (s *runStorer) storeLater(run *xorb.Run) {
+	if run == nil || run.Chunks.End <= s.next {
 		return
 	}
-	t, rest := &d.c.fetches, run.Slice(codec.ChunkRange{Start: d.next, End: run.Chunks.End})
-	later := &download{c: d.c, xorb: d.xorb, drops: d.drops, next: d.next, put: d.c.putWaiting(t.writes.drainCtx)}
+	t, rest := &s.c.fetches, run.Slice(codec.ChunkRange{Start: s.next, End: run.Chunks.End})
+	later := &runStorer{c: s.c, xorb: s.xorb, drops: s.drops, next: s.next, put: s.c.putWaiting(t.writes.drainCtx)}
 	t.enqueueRun(rest, func() {
 		if later.store(rest, 1); errors.Is(later.diskErr, disk.ErrBusy) {
 			t.skip(codec.ChunkRange{Start: later.next, End: rest.Chunks.End})
@@ -156,10 +160,10 @@ func (d *download) storeLater(run *xorb.Run) {
 }
 
 // verify returns the first chunks of r, up to a corrupt one.
-func (d *download) verify(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
+func (s *runStorer) verify(run *xorb.Run, r codec.ChunkRange) codec.ChunkRange {
 	for i := r.Start; i < r.End; i++ {
-		if _, err := d.c.verify(d.xorb, run, i, d.buf[:run.Size(i)], false); err != nil {
-			d.corrupt = fmt.Errorf("xorb %s: %w", d.xorb, err)
+		if _, err := s.c.verify(s.xorb, run, i, s.buf[:run.Size(i)], false); err != nil {
+			s.corrupt = fmt.Errorf("xorb %s: %w", s.xorb, err)
 			r.End = i
 		}
 	}

@@ -159,7 +159,7 @@ func (c *Cache) put(drops int64, x codec.Hash, run *xorb.Run, store func() error
 // Unpack of the Run has unpacked all of them.
 func (c *Cache) Refetch(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
 	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count(), unchecked: true, waits: true}
-	got, err := (&download{c: c, xorb: x}).request(origin.NoCache(ctx), r)
+	got, err := (&transfer{c: c, xorb: x}).request(origin.NoCache(ctx), r)
 	if err != nil {
 		return nil, &replicaError{run.replica, err}
 	}

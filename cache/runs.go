@@ -158,8 +158,8 @@ func (r *Run) first(ctx context.Context, want codec.ChunkRange) (run *xorb.Run, 
 		return r.first(ctx, want) // some chunks may be on disk now
 	}
 	r.replaced = append(r.replaced, c.unknownOnDisk(r.xorb, absent)...)
-	b := &download{c: c, xorb: r.xorb}
-	if run, err = b.request(ctx, absent); err != nil {
+	t := &transfer{c: c, xorb: r.xorb}
+	if run, err = t.request(ctx, absent); err != nil {
 		c.storeRun(r.xorb, run, r.drops) // the chunks that arrived
 		return nil, false, err
 	}
@@ -186,9 +186,9 @@ func (r *Run) Store() {
 // for them.
 func (c *Cache) storeRun(x codec.Hash, run *xorb.Run, drops int64) {
 	if run != nil && c.packed.WriteErr() == nil {
-		b := &download{c: c, xorb: x, drops: drops, next: run.Chunks.Start, put: c.packed.PutRunNoCopy}
-		b.store(run, 1) // it is a cache
-		b.storeLater(run)
+		s := &runStorer{c: c, xorb: x, drops: drops, next: run.Chunks.Start, put: c.packed.PutRunNoCopy}
+		s.store(run, 1) // it is a cache
+		s.storeLater(run)
 	}
 }
 

@@ -189,7 +189,7 @@ const maxPieces = 4
 
 // locate returns a signed range that has chunks r. If the range is in no plan in memory, it
 // requests the plan of a file. ok = false: only several ranges have the chunks.
-func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, done *search) (pl place, ok bool, err error) {
+func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, done *search) (pl plannedRange, ok bool, err error) {
 	for {
 		c.mu.Lock()
 		pl, ok := c.plans.findLocked(x, r)
@@ -223,7 +223,7 @@ func (c *Client) planAround(ctx context.Context, d fileTerm) error {
 
 // within returns the smallest range with known ends in a signed range that has chunks r. It is the
 // signed range itself if the server serves no parts.
-func (c *Client) within(x codec.Hash, r codec.ChunkRange, pl place, hasParts bool) FetchRange {
+func (c *Client) within(x codec.Hash, r codec.ChunkRange, pl plannedRange, hasParts bool) FetchRange {
 	if pl.Chunks == r || !hasParts {
 		return pl.FetchRange
 	}
@@ -292,7 +292,7 @@ func newSegment(r codec.ChunkRange, in FetchRange, hasParts bool, limit int64) *
 }
 
 // direct transfers exactly chunks in.Chunks.
-func (c *Client) direct(ctx context.Context, x codec.Hash, pl place, in FetchRange, o origin.ReadOptions) (*xorb.Run, error) {
+func (c *Client) direct(ctx context.Context, x codec.Hash, pl plannedRange, in FetchRange, o origin.ReadOptions) (*xorb.Run, error) {
 	n := int(in.End - in.Start)
 	var packed []byte
 	if o.Buffer != nil {

@@ -119,7 +119,7 @@ func (c *Client) isWhole(t codec.Term, p codec.Piece) bool {
 // await waits for a transfer that shows the lengths of the chunks, and may start one. It reports
 // whether to look at the lengths again.
 func (c *Client) await(ctx context.Context, t codec.Term, p codec.Piece) (again bool, err error) {
-	pl, ok := c.livePlace(t)
+	pl, ok := c.liveRange(t)
 	if !ok {
 		return false, nil
 	}
@@ -168,8 +168,8 @@ func (s *segment) isRunning() bool {
 	return !s.ended
 }
 
-// livePlace returns a signed range in memory that has all chunks of a term.
-func (c *Client) livePlace(t codec.Term) (place, bool) {
+// liveRange returns a signed range in memory that has all chunks of a term.
+func (c *Client) liveRange(t codec.Term) (plannedRange, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plans.findLocked(t.Xorb, t.Chunks)
@@ -233,7 +233,7 @@ func isPart(part, t codec.Term, off int64) bool {
 
 // guess starts a transfer of the bytes where a small piece probably is.
 func (c *Client) guess(ctx context.Context, t codec.Term, p codec.Piece) {
-	pl, ok := c.livePlace(t)
+	pl, ok := c.liveRange(t)
 	if !ok || p.Size > guessPiece || !c.servesParts(t.Xorb, pl) || !c.now().Before(pl.plan.addresses.Load().end) {
 		return
 	}

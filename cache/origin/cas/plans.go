@@ -101,21 +101,21 @@ func (a *addresses) find(x codec.Hash, r FetchRange) (address, bool) {
 type plans struct {
 	block  int64 // length of the query of a block; constant
 	all    *lru.Cache[query, *plan]
-	byXorb map[codec.Hash][]place
+	byXorb map[codec.Hash][]plannedRange
 	byFile map[codec.Hash][]*plan
 	held   map[codec.Hash]int              // open files
 	renews flight.Group[*plan, *addresses] // a dropped plan may have the query of another
 }
 
-// A place is a signed range of a plan.
-type place struct {
+// A plannedRange is a signed range of a plan.
+type plannedRange struct {
 	FetchRange
 	plan *plan
 }
 
 func (ps *plans) init(maxBytes, block int64) {
 	ps.block = block
-	ps.byXorb, ps.byFile, ps.held = map[codec.Hash][]place{}, map[codec.Hash][]*plan{}, map[codec.Hash]int{}
+	ps.byXorb, ps.byFile, ps.held = map[codec.Hash][]plannedRange{}, map[codec.Hash][]*plan{}, map[codec.Hash]int{}
 	ps.all = lru.New(maxBytes, func(_ query, p *plan) {
 		p.stored = false
 		ps.releaseLocked(p)
@@ -143,7 +143,7 @@ func (ps *plans) addLocked(p *plan) *plan {
 func (ps *plans) linkLocked(p *plan, a *addresses) {
 	for x, all := range a.xorbs {
 		for _, s := range all {
-			ps.byXorb[x] = insert(ps.byXorb[x], place{s.FetchRange, p})
+			ps.byXorb[x] = insert(ps.byXorb[x], plannedRange{s.FetchRange, p})
 		}
 	}
 	for _, file := range p.files() {
@@ -159,16 +159,16 @@ func (p *plan) files() []codec.Hash {
 	return []codec.Hash{p.q.file}
 }
 
-// insert inserts a place in the order of the first chunks.
-func insert(all []place, p place) []place {
-	i, _ := slices.BinarySearchFunc(all, p.Chunks.Start+1, func(q place, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
+// insert inserts a range in the order of the first chunks.
+func insert(all []plannedRange, p plannedRange) []plannedRange {
+	i, _ := slices.BinarySearchFunc(all, p.Chunks.Start+1, func(q plannedRange, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
 	return slices.Insert(all, i, p)
 }
 
 // unlinkLocked removes a plan from the indexes.
 func (ps *plans) unlinkLocked(p *plan) {
 	for x := range p.addresses.Load().xorbs {
-		if left := slices.DeleteFunc(ps.byXorb[x], func(q place) bool { return q.plan == p }); len(left) == 0 {
+		if left := slices.DeleteFunc(ps.byXorb[x], func(q plannedRange) bool { return q.plan == p }); len(left) == 0 {
 			delete(ps.byXorb, x)
 		} else {
 			ps.byXorb[x] = left
@@ -217,9 +217,9 @@ func (ps *plans) releaseLocked(p *plan) {
 }
 
 // findLocked returns the smallest signed range among the last ones that has all of chunks r.
-func (ps *plans) findLocked(x codec.Hash, r codec.ChunkRange) (best place, ok bool) {
+func (ps *plans) findLocked(x codec.Hash, r codec.ChunkRange) (best plannedRange, ok bool) {
 	all := ps.byXorb[x]
-	i, _ := slices.BinarySearchFunc(all, r.Start+1, func(q place, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
+	i, _ := slices.BinarySearchFunc(all, r.Start+1, func(q plannedRange, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
 	for looks := 0; i > 0 && (looks < maxLooks || !ok); looks++ {
 		i--
 		if p := all[i]; p.Chunks.Contains(r) && (!ok || p.Chunks.Len() < best.Chunks.Len()) {

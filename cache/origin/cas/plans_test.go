@@ -74,11 +74,11 @@ func TestNewBlockReplacesEvictedOne(t *testing.T) {
 		t.Errorf("%d plans of the file, want the last one", len(all))
 	}
 	if all := ps.byXorb[x]; len(all) != 1 || all[0].plan != last {
-		t.Errorf("%d places of the xorb, want that of the last plan", len(all))
+		t.Errorf("%d ranges of the xorb, want that of the last plan", len(all))
 	}
 	ps.holdLocked(file, -1)
-	if n, places := len(ps.byFile[file]), len(ps.byXorb[x]); n > 0 || places > 0 {
-		t.Errorf("%d plans and %d places of the closed file", n, places)
+	if n, ranges := len(ps.byFile[file]), len(ps.byXorb[x]); n > 0 || ranges > 0 {
+		t.Errorf("%d plans and %d ranges of the closed file", n, ranges)
 	}
 }
 

@@ -49,7 +49,7 @@ const partialStep = 128 << 10
 const abandonBytes = 4 << 20
 
 // startSegment starts the transfer of a part of a signed range.
-func (c *Client) startSegment(ctx context.Context, x codec.Hash, pl place, s *segment) *segment {
+func (c *Client) startSegment(ctx context.Context, x codec.Hash, pl plannedRange, s *segment) *segment {
 	s.xorb, s.grown = x, make(chan struct{})
 	s.unread = max(1, int(s.about)-int(s.first))
 	c.mu.Lock()
@@ -84,7 +84,7 @@ func (c *Client) coveringLocked(x codec.Hash, s *segment) *segment {
 }
 
 // fill transfers the bytes of a segment. Large segments wait for their part of the memory.
-func (c *Client) fill(ctx context.Context, pl place, s *segment) (err error) {
+func (c *Client) fill(ctx context.Context, pl plannedRange, s *segment) (err error) {
 	defer flight.Guard(&err)
 	if n := min(s.size(), c.o.SegmentBytes); n > smallSegment {
 		if err := c.transfers.Acquire(ctx, n); err != nil {

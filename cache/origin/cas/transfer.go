@@ -26,7 +26,7 @@ const maxRenewals = 8
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
 // with the number of final bytes at the start of p. A refused address is renewed. After bytes have arrived
 // the error is then errRestart.
-func (c *Client) transfer(ctx context.Context, x codec.Hash, pl place, p []byte, off int64, progress func(n int)) error {
+func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p []byte, off int64, progress func(n int)) error {
 	isPart, arrived := off != pl.Start || off+int64(len(p)) != pl.End, 0
 	report := func(n int) {
 		arrived = n
@@ -77,7 +77,7 @@ func refusesAddress(err error) bool {
 }
 
 // readSigned sends one request to an address of a plan.
-func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl place, a *addresses, p []byte, off int64, progress func(n int)) (*host, error) {
+func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, a *addresses, p []byte, off int64, progress func(n int)) (*host, error) {
 	k := names.XorbKey(x)
 	to, ok := a.find(x, pl.FetchRange)
 	if !ok {
@@ -139,7 +139,7 @@ func (h *host) refusesPart(err error, renewed bool) bool {
 }
 
 // servesParts reports whether requests for parts of the signed ranges of a plan may be sent.
-func (c *Client) servesParts(x codec.Hash, pl place) bool {
+func (c *Client) servesParts(x codec.Hash, pl plannedRange) bool {
 	to, ok := pl.plan.addresses.Load().find(x, pl.FetchRange)
 	if !ok {
 		return false

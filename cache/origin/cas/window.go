@@ -93,7 +93,7 @@ func (c *Client) awaitWindow(ctx context.Context, id codec.FileID, t codec.Term,
 	if err != nil {
 		return false, err
 	}
-	pl, ok := c.livePlace(codec.Term{Xorb: t.Xorb, Chunks: part.Chunks})
+	pl, ok := c.liveRange(codec.Term{Xorb: t.Xorb, Chunks: part.Chunks})
 	if !ok || pl.Chunks != part.Chunks {
 		return false, nil
 	}

@@ -184,7 +184,7 @@ func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, pro
 		Key: names.Key("content"), URL: p.repo.endpoint.String() + path, Prepare: p.repo.auth.authorize,
 		Redirected: moved,
 	}
-	err := plainError(p.repo.client.ReadAt(ctx, q, b, off, progress))
+	err := unwrapStatus(p.repo.client.ReadAt(ctx, q, b, off, progress))
 	if errors.Is(err, iofs.ErrNotExist) { // the name exists in the listing
 		return fmt.Errorf("%w: %v", origin.ErrNotFound, err) //nolint:errorlint // see above
 	}

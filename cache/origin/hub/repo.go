@@ -37,7 +37,7 @@ type Repo struct {
 	pacer    *pacer
 	log      *slog.Logger
 	moved    atomic.Pointer[Address] // after a rename; nil: none
-	cas      atomic.Pointer[string]  // host of the last ReadToken; nil: none
+	casHost  atomic.Pointer[string]  // host of the last ReadToken; nil: none
 }
 
 // Open returns a repository. It sends no request.
@@ -108,11 +108,11 @@ func (r *Repo) get(ctx context.Context, q fetch.Request, limit int64) ([]byte, h
 		return nil, nil, err
 	}
 	value, header, err := r.client.Get(ctx, q, limit)
-	return value, header, plainError(err)
+	return value, header, unwrapStatus(err)
 }
 
-// plainError removes the texts around a StatusError.
-func plainError(err error) error {
+// unwrapStatus returns the StatusError of an error without the texts around it, or the error.
+func unwrapStatus(err error) error {
 	var status *StatusError
 	if errors.As(err, &status) {
 		return status

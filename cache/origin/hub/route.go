@@ -59,11 +59,11 @@ func parseRoute(escaped string) (route, bool) {
 		return route{}, false
 	}
 	for i, s := range segments {
-		plain, err := url.PathUnescape(s)
+		unescaped, err := url.PathUnescape(s)
 		if err != nil {
 			return route{}, false
 		}
-		segments[i] = plain
+		segments[i] = unescaped
 	}
 	if segments[0] == "api" {
 		return parseAPI(segments[1:])

@@ -49,11 +49,11 @@ func writeTarget(r *http.Request) (Target, bool) {
 		return Target{}, false
 	}
 	for i, s := range segments {
-		plain, err := url.PathUnescape(s)
+		unescaped, err := url.PathUnescape(s)
 		if err != nil {
 			return Target{}, false
 		}
-		segments[i] = plain
+		segments[i] = unescaped
 	}
 	if segments[0] != "api" {
 		return lfsTarget(segments)

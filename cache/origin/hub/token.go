@@ -59,7 +59,7 @@ func (r *Repo) checkCAS(text string) error {
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || r.endpoint.Scheme != "http") {
 		return fmt.Errorf("%w: the Hub names no valid address of its Xet server", origin.ErrUnavailable)
 	}
-	if host := u.Host; r.cas.Swap(&host) == nil {
+	if host := u.Host; r.casHost.Swap(&host) == nil {
 		r.log.Info("the Hub has named its Xet server", "event", "cas_host", "host", host)
 	}
 	return nil

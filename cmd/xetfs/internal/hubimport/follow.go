@@ -103,7 +103,7 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 	if !f.backoff.isDue() {
 		return f.err
 	}
-	if f.err = im.show(ctx, st, doubted); f.err == nil {
+	if f.err = im.importCommit(ctx, st, doubted); f.err == nil {
 		*f = failedImport{}
 		return nil
 	}

@@ -150,7 +150,7 @@ func (im *Importer) Update(ctx context.Context) error {
 	}
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	return im.orKnown(ctx, im.show(ctx, *st, im.isDoubted()))
+	return im.orKnown(ctx, im.importCommit(ctx, *st, im.isDoubted()))
 }
 
 // orKnown returns the error of an import, unless an older version can be shown.
@@ -212,8 +212,8 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 	return st, err
 }
 
-// show makes a commit the newest version, unless it is already. With again it is listed in any case.
-func (im *Importer) show(ctx context.Context, st hub.State, again bool) error {
+// importCommit makes a commit the newest version, unless it is already. With again it is listed in any case.
+func (im *Importer) importCommit(ctx context.Context, st hub.State, again bool) error {
 	known, err := im.head(ctx)
 	if err == nil && (st.ID != known || again) {
 		if im.doubt.backoff.listed(); st.ID != known {

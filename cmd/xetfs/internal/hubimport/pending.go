@@ -33,13 +33,19 @@ const (
 type pendingTree struct {
 	im       *Importer
 	state    hub.State
-	reads    flight.Group[string, []page.Entry]
+	reads    flight.Group[string, listedFolder]
 	complete chan struct{} // closed by finish
 
 	mu       sync.Mutex
 	imported catalog.Tree                          // nil: not yet; guarded by mu
-	folders  *lru.Cache[string, []page.Entry]      // sorted by path; nil: too many; guarded by mu
+	folders  *lru.Cache[string, listedFolder]      // guarded by mu
 	plain    *lru.Cache[codec.Hash, hub.PlainFile] // guarded by mu
+}
+
+// A listedFolder has the entries directly in a folder.
+type listedFolder struct {
+	entries  []page.Entry // sorted by path
+	tooLarge bool         // more than pendingEntries; there are no entries
 }
 
 var _ catalog.Tree = (*pendingTree)(nil)
@@ -47,7 +53,7 @@ var _ catalog.Tree = (*pendingTree)(nil)
 func newPendingTree(im *Importer, st hub.State) *pendingTree {
 	return &pendingTree{
 		im: im, state: st, complete: make(chan struct{}),
-		folders: lru.New[string, []page.Entry](pendingEntries, nil),
+		folders: lru.New[string, listedFolder](pendingEntries, nil),
 		plain:   lru.New[codec.Hash, hub.PlainFile](pendingPlain, nil),
 	}
 }
@@ -58,7 +64,7 @@ func (p *pendingTree) finish(t catalog.Tree) {
 	defer p.mu.Unlock()
 	p.imported = t
 	close(p.complete)
-	p.folders, p.plain = lru.New[string, []page.Entry](0, nil), lru.New[codec.Hash, hub.PlainFile](0, nil)
+	p.folders, p.plain = lru.New[string, listedFolder](0, nil), lru.New[codec.Hash, hub.PlainFile](0, nil)
 }
 
 // done returns the imported tree; nil: not yet.
@@ -91,18 +97,15 @@ func (p *pendingTree) OneInode() bool { return false }
 
 // Lookup implements catalog.Tree.
 func (p *pendingTree) Lookup(ctx context.Context, path string) (page.Entry, error) {
-	if t := p.done(); t != nil {
-		return t.Lookup(ctx, path)
-	}
-	if path == "" {
+	if path == "" && p.done() == nil {
 		return newListing("", p.state.Time).entry(&hub.Entry{Dir: true}), nil
 	}
-	entries, err := p.folder(ctx, tree.Parent(path))
+	entries, imported, err := p.folder(ctx, tree.Parent(path))
 	if err != nil {
 		return page.Entry{}, err
 	}
-	if entries == nil {
-		return p.done().Lookup(ctx, path)
+	if imported != nil {
+		return imported.Lookup(ctx, path)
 	}
 	if i, ok := slices.BinarySearchFunc(entries, path, comparePath); ok {
 		return entries[i], nil
@@ -114,17 +117,14 @@ func comparePath(e page.Entry, path string) int { return strings.Compare(e.Path,
 
 // List implements catalog.Tree.
 func (p *pendingTree) List(ctx context.Context, dir, after string) iter.Seq2[page.Entry, error] {
-	if t := p.done(); t != nil {
-		return t.List(ctx, dir, after)
-	}
 	return func(yield func(page.Entry, error) bool) {
-		entries, err := p.folder(ctx, dir)
+		entries, imported, err := p.folder(ctx, dir)
 		if err != nil {
 			yield(page.Entry{}, err)
 			return
 		}
-		if entries == nil {
-			p.done().List(ctx, dir, after)(yield)
+		if imported != nil {
+			imported.List(ctx, dir, after)(yield)
 			return
 		}
 		for _, e := range entries {
@@ -146,14 +146,18 @@ func (p *pendingTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry,
 	return func(yield func(page.Entry, error) bool) { yield(page.Entry{}, errPending) }
 }
 
-// folder returns the entries directly in a folder, sorted by path. If there are too many, it waits for
-// the import and returns nil: the imported tree has them.
-func (p *pendingTree) folder(ctx context.Context, dir string) ([]page.Entry, error) {
-	entries, err := p.list(ctx, dir)
-	if entries != nil || err != nil {
-		return entries, err
+// folder returns the entries directly in a folder, sorted by path, or the imported tree. A folder that is
+// too large waits for the import.
+func (p *pendingTree) folder(ctx context.Context, dir string) (entries []page.Entry, imported catalog.Tree, err error) {
+	if t := p.done(); t != nil {
+		return nil, t, nil
 	}
-	return nil, p.wait(ctx)
+	f, err := p.list(ctx, dir)
+	if err != nil || !f.tooLarge {
+		return f.entries, nil, err
+	}
+	err = p.wait(ctx)
+	return nil, p.done(), err
 }
 
 // wait returns nil once the import is complete.
@@ -169,27 +173,27 @@ func (p *pendingTree) wait(ctx context.Context) error {
 }
 
 // list is folder without waiting for the import.
-func (p *pendingTree) list(ctx context.Context, dir string) ([]page.Entry, error) {
-	if entries, ok := p.known(dir); ok {
-		return entries, nil
+func (p *pendingTree) list(ctx context.Context, dir string) (listedFolder, error) {
+	if f, ok := p.known(dir); ok {
+		return f, nil
 	}
-	return p.reads.Do(ctx, dir, func(ctx context.Context) ([]page.Entry, error) {
-		if entries, ok := p.known(dir); ok {
-			return entries, nil // a call that has ended since has read it
+	return p.reads.Do(ctx, dir, func(ctx context.Context) (listedFolder, error) {
+		if f, ok := p.known(dir); ok {
+			return f, nil // a call that has ended since has read it
 		}
 		return p.read(ctx, dir)
 	})
 }
 
-// known returns the entries of a folder that was read before.
-func (p *pendingTree) known(dir string) ([]page.Entry, bool) {
+// known returns a folder that was read before.
+func (p *pendingTree) known(dir string) (listedFolder, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.folders.Get(dir)
 }
 
-// read lists a folder at the Hub. It returns nil for a folder with too many entries.
-func (p *pendingTree) read(ctx context.Context, dir string) ([]page.Entry, error) {
+// read lists a folder at the Hub.
+func (p *pendingTree) read(ctx context.Context, dir string) (listedFolder, error) {
 	top := p.im.repo.Address().Path
 	at := strings.Trim(top+"/"+dir, "/")
 	l := newListing("", p.state.Time)
@@ -197,18 +201,17 @@ func (p *pendingTree) read(ctx context.Context, dir string) ([]page.Entry, error
 	plain := map[codec.Hash]hub.PlainFile{}
 	for e, err := range p.im.repo.List(ctx, p.state.ID, at, false) {
 		if errors.Is(err, iofs.ErrNotExist) {
-			return nil, &iofs.PathError{Op: "list", Path: dir, Err: iofs.ErrNotExist}
+			return listedFolder{}, &iofs.PathError{Op: "list", Path: dir, Err: iofs.ErrNotExist}
 		}
 		if err != nil {
-			return nil, err
+			return listedFolder{}, err
 		}
 		path, ok := below(e.Path, top)
 		if !ok || checkName(path) != nil || tree.Parent(path) != dir {
 			continue // the import reports it
 		}
 		if max(len(found), len(plain)) == pendingEntries {
-			p.store(dir, nil, nil)
-			return nil, nil
+			return p.store(dir, listedFolder{tooLarge: true}, nil), nil
 		}
 		if f, ok := e.Plain(); ok {
 			f.Commit = p.state.ID
@@ -224,19 +227,19 @@ func (p *pendingTree) read(ctx context.Context, dir string) ([]page.Entry, error
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(a, b page.Entry) int { return strings.Compare(a.Path, b.Path) })
-	p.store(dir, entries, plain)
-	return entries, nil
+	return p.store(dir, listedFolder{entries: entries}, plain), nil
 }
 
-// store stores a folder and the files outside Xet in it.
-func (p *pendingTree) store(dir string, entries []page.Entry, plain map[codec.Hash]hub.PlainFile) {
+// store stores a folder and the files outside Xet in it, unless the import is complete. It returns the
+// folder.
+func (p *pendingTree) store(dir string, f listedFolder, plain map[codec.Hash]hub.PlainFile) listedFolder {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.imported != nil {
-		return
+		return f
 	}
-	p.folders.Add(dir, entries, int64(len(entries)+1))
 	for h, f := range plain {
 		p.plain.Add(h, f, 1)
 	}
+	return p.folders.Add(dir, f, int64(len(f.entries)+1))
 }

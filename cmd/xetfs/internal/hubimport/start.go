@@ -88,7 +88,7 @@ func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 			return err
 		}
 	}
-	if err := im.show(im.ctx, st, im.isDoubted()); err != nil {
+	if err := im.importCommit(im.ctx, st, im.isDoubted()); err != nil {
 		return err
 	}
 	t, err := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})
