@@ -137,6 +137,23 @@ func (s *Set[K, V]) Forget(key K) {
 	}
 }
 
+// CloseUnused closes an unused value in the background: the one that Add would displace first. It
+// reports whether there is one.
+func (s *Set[K, V]) CloseUnused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range 2 * s.order.Len() { // the first look at an item may only show that it was found
+		it := s.order.Front().Value.(*Item[K, V])
+		if !it.found.Swap(false) && it.users.Load() == 1 {
+			surplus := s.dropLocked(it, nil) // empty: Find was faster
+			s.closeSoonLocked(surplus)
+			return len(surplus) > 0
+		}
+		s.order.MoveToBack(it.place)
+	}
+	return false
+}
+
 // Len returns the number of open values, without removed ones in use.
 func (s *Set[K, V]) Len() int {
 	s.mu.Lock()

@@ -125,6 +125,32 @@ func TestSet_Most(t *testing.T) {
 	}
 }
 
+// CloseUnused closes the oldest unused value that was not found since its last look.
+func TestSet_CloseUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newCountedSet(t)
+		defer s.Close()
+		used := s.add(0)
+		for i := 1; i < most; i++ {
+			s.Put(s.add(i))
+		}
+		s.Put(s.Find(1))
+		for _, closed := range []int{2, 3, 1} {
+			if !s.CloseUnused() || s.Find(closed) != nil {
+				t.Errorf("value %d is open", closed)
+			}
+		}
+		synctest.Wait()
+		if got := s.open.Load(); s.CloseUnused() || got != 1 {
+			t.Errorf("%d are open, want the one that is used", got)
+		}
+		s.Put(used)
+		if !s.CloseUnused() || s.Len() != 0 {
+			t.Error("the last value is open")
+		}
+	})
+}
+
 // A value stays open between uses closer than the idle time, and not much longer.
 func TestSet_Idle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -164,6 +190,9 @@ func TestSet_Storm(t *testing.T) {
 				}
 				if i%50 == u {
 					s.Forget(key)
+				}
+				if i%70 == u {
+					s.CloseUnused()
 				}
 				s.Put(it)
 				if u == 0 && i == 1500 {
