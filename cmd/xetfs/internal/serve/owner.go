@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/flight"
@@ -52,7 +51,6 @@ type Owner struct {
 	opening flight.Group[hub.RepoID, struct{}]
 	slots   chan struct{} // for open repositories
 	started sync.Map      // hub.RepoID of those that are opened, with a slot
-	open    sync.Map      // *ownedRepo of repos, and of displaced ones in use
 
 	ctx  context.Context // until Close
 	stop context.CancelFunc
@@ -64,12 +62,8 @@ type Owner struct {
 
 // An ownedRepo is an open repository.
 type ownedRepo struct {
-	id       hub.RepoID
 	api, xet http.Handler
 	close    func()
-
-	users atomic.Int32
-	used  atomic.Int64 // end of the last use, in nanoseconds since 1970
 }
 
 // An absentRepo is a repository that the Hub refuses.
@@ -82,7 +76,6 @@ type absentRepo struct {
 func NewOwner(o OwnerOptions) *Owner {
 	ow := &Owner{o: o, slots: make(chan struct{}, MaxOpenRepos), absent: lru.New[hub.RepoID, absentRepo](absentRepos, nil)}
 	ow.repos = recent.New[hub.RepoID](openRepos, idleRepo, func(r *ownedRepo) {
-		ow.open.Delete(r)
 		r.close()
 		<-ow.slots
 	})
@@ -127,7 +120,7 @@ func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
 		hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{err}}).ServeHTTP(w, r)
 		return
 	}
-	defer ow.put(it)
+	defer ow.repos.Put(it)
 	it.Value.api.ServeHTTP(w, r)
 }
 
@@ -148,14 +141,14 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, hub.ErrRepoNotFound), errors.Is(err, hub.ErrRepoGated):
 		err = iofs.ErrPermission
 	case err == nil && it.Value.xet == nil:
-		ow.put(it)
+		ow.repos.Put(it)
 		err = origin.ErrNotFound
 	}
 	if err != nil {
 		cas.Fail(w, err)
 		return
 	}
-	defer ow.put(it)
+	defer ow.repos.Put(it)
 	it.Value.xet.ServeHTTP(w, r)
 }
 
@@ -181,7 +174,6 @@ func (ow *Owner) find(ctx context.Context, id hub.RepoID) (*recent.Item[hub.Repo
 	defer cancel()
 	for ctx.Err() == nil && ow.ctx.Err() == nil {
 		if it := ow.repos.Find(id); it != nil {
-			it.Value.users.Add(1)
 			return it, nil
 		}
 		if err := ow.refusal(id); err != nil {
@@ -229,12 +221,10 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 		<-ow.slots
 		return ow.refused(id, err)
 	}
-	r := &ownedRepo{id: id, api: hub.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
+	r := &ownedRepo{api: hub.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
 	if site.Xet != nil {
 		r.xet = site.Xet
 	}
-	r.used.Store(time.Now().UnixNano())
-	ow.open.Store(r, nil)
 	ow.repos.Put(ow.repos.Add(id, r))
 	return nil
 }
@@ -242,7 +232,7 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 // takeSlot waits for a slot. Without a free one it closes an unused repository, which would
 // otherwise hold its slot until it is idle for long.
 func (ow *Owner) takeSlot(ctx context.Context) error {
-	for hasClosed := false; ; hasClosed = hasClosed || ow.closeUnused() {
+	for hasClosed := false; ; hasClosed = hasClosed || ow.repos.CloseUnused() {
 		select {
 		case ow.slots <- struct{}{}:
 			return nil
@@ -251,31 +241,6 @@ func (ow *Owner) takeSlot(ctx context.Context) error {
 		case <-time.After(slotPoll):
 		}
 	}
-}
-
-// closeUnused closes the unused repository whose last use is the oldest. It reports whether there is
-// one, and does not wait until its slot is free.
-func (ow *Owner) closeUnused() bool {
-	var oldest *ownedRepo
-	for key := range ow.open.Range {
-		r := key.(*ownedRepo) //nolint:forcetypeassert // all keys are
-		if r.users.Load() == 0 && (oldest == nil || r.used.Load() < oldest.used.Load()) {
-			oldest = r
-		}
-	}
-	if oldest == nil {
-		return false
-	}
-	_, isFirst := ow.open.LoadAndDelete(oldest) // otherwise another caller closes it
-	ow.repos.Forget(oldest.id)
-	return isFirst
-}
-
-// put ends the use of a repository that find returned.
-func (ow *Owner) put(it *recent.Item[hub.RepoID, *ownedRepo]) {
-	it.Value.used.Store(time.Now().UnixNano())
-	it.Value.users.Add(-1)
-	ow.repos.Put(it)
 }
 
 // refused returns the error of a repository that cannot be opened. A refusal of the Hub counts for a

@@ -51,7 +51,7 @@ func TestOwnerClosesMirror(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
-			ow.put(it)
+			ow.repos.Put(it)
 			ow.Close()
 		})
 	}
@@ -101,12 +101,12 @@ func newTestOwner(t *testing.T) (ow *Owner, open func(i int) (put func(), err er
 		if err != nil {
 			return nil, err
 		}
-		return func() { ow.put(it) }, nil
+		return func() { ow.repos.Put(it) }, nil
 	}
 }
 
 // Half of the slots have displaced repositories with long downloads, the other half unused ones. A
-// request for another repository closes the unused one whose last use is the oldest.
+// request for another repository closes the oldest unused one that was not requested since the last time.
 func TestOwnerClosesUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ow, open := newTestOwner(t)
@@ -126,13 +126,14 @@ func TestOwnerClosesUnused(t *testing.T) {
 		for i := openRepos; i < MaxOpenRepos; i++ {
 			mustOpen(i)()
 		}
-		mustOpen(openRepos)() // used again, so that the next one is the oldest
+		mustOpen(MaxOpenRepos)()  // closes the first unused one
+		mustOpen(openRepos + 1)() // requested again, so that the next one is closed
 		start := time.Now()
-		put := mustOpen(MaxOpenRepos)
+		put := mustOpen(MaxOpenRepos + 1)
 		if waited := time.Since(start) - time.Second; waited > slotPoll {
 			t.Errorf("a request waits %v for a slot", waited)
 		}
-		for i, want := range map[int]bool{openRepos: true, openRepos + 1: false, openRepos + 2: true} {
+		for i, want := range map[int]bool{openRepos: false, openRepos + 1: true, openRepos + 2: false, openRepos + 3: true} {
 			if it := ow.repos.Find(hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); (it != nil) != want {
 				t.Errorf("repository %d: open is %t, want %t", i, it != nil, want)
 			} else if it != nil {
@@ -144,9 +145,6 @@ func TestOwnerClosesUnused(t *testing.T) {
 			end()
 		}
 		ow.Close()
-		for r := range ow.open.Range {
-			t.Errorf("repository %s remains", r.(*ownedRepo).id.Name)
-		}
 		if n := len(ow.slots); n != 0 {
 			t.Errorf("%d slots remain", n)
 		}
