@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/logdedup"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
@@ -28,6 +29,7 @@ const (
 	slotPoll     = time.Second / 20 // before each look for an unused repository
 	absentRepos  = 1000             // refusals in memory
 	absentAge    = 30 * time.Second // a refused repository is requested again
+	failurePause = 10 * time.Minute // between two lines in the log for one repository
 )
 
 // OwnerOptions tune NewOwner. All are required.
@@ -57,7 +59,8 @@ type Owner struct {
 
 	mu     sync.Mutex
 	absent *lru.Cache[hub.RepoID, absentRepo] // guarded by mu
-	logged string                             // the last error in the log; guarded by mu
+
+	failures *logdedup.Handler // in front of the log: one line of a repository in a period
 }
 
 // An ownedRepo is an open repository.
@@ -75,6 +78,7 @@ type absentRepo struct {
 // NewOwner returns the mirror of an owner. It sends no request.
 func NewOwner(o OwnerOptions) *Owner {
 	ow := &Owner{o: o, slots: make(chan struct{}, MaxOpenRepos), absent: lru.New[hub.RepoID, absentRepo](absentRepos, nil)}
+	ow.failures = logdedup.New(o.Log.Handler(), logdedup.Options{Period: failurePause, Key: failedRepo})
 	ow.repos = recent.New[hub.RepoID](openRepos, idleRepo, func(r *ownedRepo) {
 		r.close()
 		<-ow.slots
@@ -92,6 +96,7 @@ func (ow *Owner) Close() {
 	ow.stop()
 	ow.opening.Wait()
 	ow.repos.Close()
+	ow.failures.Close()
 }
 
 // routes returns the handler of all APIs. It is called once.
@@ -244,7 +249,7 @@ func (ow *Owner) takeSlot(ctx context.Context) error {
 }
 
 // refused returns the error of a repository that cannot be opened. A refusal of the Hub counts for a
-// while; any other reason is logged once.
+// while; any other reason is logged, but rarely.
 func (ow *Owner) refused(id hub.RepoID, err error) error {
 	ow.mu.Lock()
 	defer ow.mu.Unlock()
@@ -260,11 +265,19 @@ func (ow *Owner) refused(id hub.RepoID, err error) error {
 		ow.absent.Add(id, absentRepo{kind, time.Now().Add(absentAge)}, 1)
 		return kind
 	}
-	if text := fmt.Sprintf("%s: %v", id.Source(), err); text != ow.logged {
-		ow.logged = text
-		ow.o.Log.Warn("a repository cannot be opened", "event", "repository_failed", "err", err)
-	}
+	slog.New(ow.failures).Warn("a repository cannot be opened", "event", "repository_failed", "repository", id.Source(), "err", err)
 	return err
+}
+
+// failedRepo returns the repository of a line in the log.
+func failedRepo(r slog.Record) (key string, limited bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "repository" {
+			key = a.Value.String()
+		}
+		return key == ""
+	})
+	return key, true
 }
 
 // failingRepos are repositories with one error.

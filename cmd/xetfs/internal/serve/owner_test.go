@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,7 +27,7 @@ func TestOwnerClosesMirror(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := NewMirror(nil, nil, nil, 1)
 			var ended atomic.Int32
-			ow := NewOwner(OwnerOptions{Name: "org", Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
+			ow := NewOwner(OwnerOptions{Name: "org", Log: slog.New(slog.DiscardHandler), Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
 				return &Site{Content: Content{Mirror: m}}, func() {
 					if n := ended.Load(); n != 2 {
 						t.Errorf("the source is closed after %d of 2 calls of the mirror", n)
@@ -62,7 +64,7 @@ func TestOwnerWithoutClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened atomic.Int32
 		answer := make(chan struct{})
-		ow := NewOwner(OwnerOptions{Name: "org", Open: func(ctx context.Context, _ hub.RepoID) (*Site, func(), error) {
+		ow := NewOwner(OwnerOptions{Name: "org", Log: slog.New(slog.DiscardHandler), Open: func(ctx context.Context, _ hub.RepoID) (*Site, func(), error) {
 			opened.Add(1)
 			<-answer
 			return new(Site), func() {}, ctx.Err()
@@ -93,7 +95,7 @@ func newTestOwner(t *testing.T) (ow *Owner, open func(i int) (put func(), err er
 	if err != nil {
 		t.Fatal(err)
 	}
-	ow = NewOwner(OwnerOptions{Name: "org", Signer: signer, Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
+	ow = NewOwner(OwnerOptions{Name: "org", Signer: signer, Log: slog.New(slog.DiscardHandler), Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
 		return new(Site), func() {}, nil
 	}})
 	return ow, func(i int) (func(), error) {
@@ -192,6 +194,36 @@ func TestOwnerFull(t *testing.T) {
 		ow.Close()
 		if n := len(ow.slots); n != 0 {
 			t.Errorf("%d slots remain", n)
+		}
+	})
+}
+
+// Two repositories are requested in turn while the Hub is down, and the reason has another number each
+// time. The log has one line for each, and counts the others.
+func TestOwnerLogsFailuresRarely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		tries := 0
+		ow := NewOwner(OwnerOptions{Name: "org", Log: slog.New(slog.NewTextHandler(&out, nil)), Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
+			tries++
+			return nil, nil, fmt.Errorf("%w: port %d", origin.ErrUnavailable, tries)
+		}})
+		const rounds = 10
+		for range rounds {
+			for _, name := range []string{"org/a", "org/b"} {
+				if _, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: name}); !errors.Is(err, origin.ErrUnavailable) {
+					t.Error(err)
+				}
+			}
+		}
+		for _, name := range []string{"org/a", "org/b"} {
+			if n := strings.Count(out.String(), "/"+name+" "); n != 1 {
+				t.Errorf("%d lines of %s, want 1:\n%s", n, name, out.String())
+			}
+		}
+		ow.Close()
+		if n := strings.Count(out.String(), fmt.Sprintf("count=%d", rounds-1)); n != 2 {
+			t.Errorf("the other failures are not counted:\n%s", out.String())
 		}
 	})
 }
