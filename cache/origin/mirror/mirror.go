@@ -40,7 +40,7 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	checked map[codec.Hash]bool  // copies that have their name; guarded by mu
-	bad     map[codec.Hash]error // shards that are absent or damaged in the store; guarded by mu
+	bad     map[codec.Hash]error // shards that were damaged in the store, until they have a copy; guarded by mu
 	inUse   map[string]bool      // files of the shards of Fetch; guarded by mu
 	broken  bool                 // the disk stores no more copies; guarded by mu
 }
@@ -96,7 +96,10 @@ func (m *Mirror) Fetch(ctx context.Context, shards []origin.Item) ([]origin.Item
 		if size, ok := present[name]; !ok || size != item.Size {
 			g.Go(func() (err error) {
 				defer flight.Guard(&err)
-				return m.fetchOnce(ctx, p.Hash)
+				if err = m.fetchOnce(ctx, p.Hash); concernsShard(err) {
+					return nil
+				}
+				return err
 			})
 		}
 	}
@@ -141,20 +144,25 @@ func (m *Mirror) choose(shards []origin.Item) (fit []origin.Item) {
 	return chosen
 }
 
-// fetchOnce fetches a shard, and remembers an error that concerns this shard alone. Damaged bytes
-// are fetched again without caches, because a cache or the network may have damaged them.
+// concernsShard reports whether an error concerns one shard alone.
+func concernsShard(err error) bool {
+	return errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
+}
+
+// fetchOnce fetches a shard, and remembers that it is damaged. Damaged bytes are fetched again
+// without caches, because a cache or the network may have damaged them. An absent shard is not
+// remembered, because another process may store it.
 func (m *Mirror) fetchOnce(ctx context.Context, h codec.Hash) error {
 	err := m.fetch(ctx, h)
 	if errors.Is(err, codec.ErrCorrupt) {
 		err = m.fetch(origin.NoCache(ctx), h)
 	}
-	if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, origin.ErrNotFound) {
-		return err
+	if errors.Is(err, codec.ErrCorrupt) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.bad[h] = err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.bad[h] = err
-	return nil
+	return err
 }
 
 // fetch stores a copy of a shard. An error of the disk is noted and is no error.
@@ -185,6 +193,7 @@ func (m *Mirror) setChecked(h codec.Hash) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.checked[h] = true
+	delete(m.bad, h)
 }
 
 // A diskError is an error of the file that a shard is written to.
@@ -328,14 +337,19 @@ func (m *Mirror) open(ctx context.Context, k names.Key) (*File, error) {
 	if m.local {
 		return nil, m.compare(ctx, k, p.Hash)
 	}
-	file, err := m.openCopy(p.Hash)
-	if err != nil || file != nil {
-		return file, err
+	if file := m.openCopy(p.Hash); file != nil {
+		return file, nil
+	}
+	m.mu.Lock()
+	bad := m.bad[p.Hash]
+	m.mu.Unlock()
+	if bad != nil {
+		return nil, bad
 	}
 	if err := m.fetchOnce(ctx, p.Hash); err != nil {
 		return nil, err
 	}
-	return m.openCopy(p.Hash)
+	return m.openCopy(p.Hash), nil
 }
 
 // compare compares a shard of a local store with its name, once. The error is that of the first
@@ -365,30 +379,26 @@ func (m *Mirror) compare(ctx context.Context, k names.Key, h codec.Hash) error {
 	return m.bad[h]
 }
 
-// openCopy opens the copy of a shard if there is one, and removes a damaged copy. The error is
-// that of the last fetch.
-func (m *Mirror) openCopy(h codec.Hash) (*File, error) {
-	m.mu.Lock()
-	checked, bad := m.checked[h], m.bad[h]
-	m.mu.Unlock()
-	if bad != nil {
-		return nil, bad
-	}
+// openCopy opens the copy of a shard, and removes a damaged copy. It returns nil without a copy.
+func (m *Mirror) openCopy(h codec.Hash) *File {
 	file, err := m.Folder.Open(shardName(h))
 	if err != nil {
 		if !isMissing(err) {
 			m.Broken(err)
 		}
-		return nil, nil //nolint:nilnil // no copy
+		return nil
 	}
+	m.mu.Lock()
+	checked := m.checked[h]
+	m.mu.Unlock()
 	if checked {
-		return file, nil
+		return file
 	}
 	if got, err := merkle.ReadChunk(file, file.Size); err != nil || got != h {
 		file.Close()
 		m.Folder.Remove(shardName(h))
-		return nil, nil //nolint:nilerr,nilnil // no copy
+		return nil
 	}
 	m.setChecked(h)
-	return file, nil
+	return file
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -33,6 +34,58 @@ func TestPanicOfFetch(t *testing.T) {
 	shards := []origin.Item{{Key: names.ShardKey(codec.Hash{1}), Size: 100}, {Key: names.ShardKey(codec.Hash{2}), Size: 100}}
 	if _, err := m.Fetch(t.Context(), shards); err == nil || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("Fetch = %v", err)
+	}
+}
+
+// A shard that is absent or damaged in the store is an error until it is stored, by any process.
+func TestBadShardHeals(t *testing.T) {
+	value := []byte("the bytes of a shard")
+	k := names.ShardKey(merkle.Chunk(value))
+	store := func(s origin.WriteStore, value []byte) error {
+		_, err := s.PutIfAbsent(t.Context(), k, value)
+		return err
+	}
+	putCopy := func(m *mirror.Mirror, _ origin.WriteStore) error {
+		m.Put(k, value)
+		return nil
+	}
+	tests := []struct {
+		name    string
+		damaged bool
+		heal    func(m *mirror.Mirror, s origin.WriteStore) error
+	}{
+		{"damaged, copied by another process", true, func(m *mirror.Mirror, s origin.WriteStore) error { return putCopy(mirror.New(s, m.Folder, nil), s) }},
+		{"absent, stored by another process", false, func(_ *mirror.Mirror, s origin.WriteStore) error { return store(s, value) }},
+		{"absent, stored by this process", false, putCopy},
+		{"damaged, stored by this process", true, putCopy},
+		{"damaged, listed again", true, func(m *mirror.Mirror, s origin.WriteStore) error {
+			err := errors.Join(s.Delete(t.Context(), k), store(s, value))
+			_, fetchErr := m.Fetch(t.Context(), []origin.Item{{Key: k, Size: int64(len(value))}})
+			return errors.Join(err, fetchErr)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := origintest.Memory()
+			m := mirror.New(s, mirror.OpenFolder(t.TempDir(), 1<<20), nil)
+			want := origin.ErrNotFound
+			if tt.damaged {
+				want = codec.ErrCorrupt
+				if err := store(s, []byte("other bytes of a shard")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := make([]byte, 5)
+			if err := m.ReadAt(t.Context(), k, p, 0); !errors.Is(err, want) {
+				t.Errorf("before: %v, want %v", err, want)
+			}
+			if err := tt.heal(m, s); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.ReadAt(t.Context(), k, p, 0); err != nil || string(p) != string(value[:5]) {
+				t.Errorf("then: %q, %v", p, err)
+			}
+		})
 	}
 }
 
