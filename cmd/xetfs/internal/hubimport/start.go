@@ -7,6 +7,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -17,9 +18,18 @@ const importWait = 200 * time.Millisecond
 
 // Pauses between tries of an import. They double from the first to the last.
 const (
-	minRetry = time.Second
-	maxRetry = time.Minute
+	minRetry      = time.Second
+	maxRetry      = time.Minute
+	maxWrongRetry = 16 * time.Minute // after a wrong listing, which rarely heals and costs all of its pages
 )
+
+// nextPause returns the pause after the next try, if this one has failed.
+func nextPause(pause time.Duration, err error) time.Duration {
+	if errors.Is(err, codec.ErrCorrupt) {
+		return min(2*pause, maxWrongRetry)
+	}
+	return min(2*pause, maxRetry)
+}
 
 // Start is Update for a mount. If the listing is long, Start returns before it is complete, and
 // the import continues until Close. The trees of Catalog list folders at the Hub meanwhile.
@@ -56,7 +66,7 @@ func (im *Importer) Start(ctx context.Context) error {
 // older version, and sends the result of the first try.
 func (im *Importer) complete(p *pendingTree, first chan<- error) {
 	logged := ""
-	for pause := minRetry; ; pause = min(2*pause, maxRetry) {
+	for pause := minRetry; ; {
 		err := im.importPending(p, first != nil)
 		if first != nil {
 			first <- err
@@ -73,6 +83,7 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 			im.o.Logger.Warn("the listing cannot be read; folders are listed when they are opened", "event", "import_failed",
 				"symbol", im.symbol, "commit", p.state.ID, "err", err)
 		}
+		pause = nextPause(pause, err)
 	}
 }
 

@@ -124,6 +124,19 @@ func TestStartBeforeListing(t *testing.T) {
 	}
 }
 
+// A wrong listing is read again more rarely than one of a Hub that does not answer.
+func TestPausesAfterFailure(t *testing.T) {
+	for err, want := range map[error]time.Duration{origin.ErrUnavailable: maxRetry, codec.Corrupt("listing", 0, "a page twice"): maxWrongRetry} {
+		pause := minRetry
+		for range 20 {
+			pause = nextPause(pause, err)
+		}
+		if pause != want {
+			t.Errorf("after %v: %v, want %v", err, pause, want)
+		}
+	}
+}
+
 // A folder of many entries is read up to a limit, and once. It waits for the import.
 func TestStartWithManyEntries(t *testing.T) {
 	f := newFixture(t)
