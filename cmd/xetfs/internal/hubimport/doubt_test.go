@@ -60,6 +60,52 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
+// A file contradicts each listing of its commit. Listings with the same result make no versions, which would
+// displace the files of older commits.
+func TestDoubtMakesNoVersion(t *testing.T) {
+	f := newFixture(t)
+	readme := hubtest.File{Path: "README.md", Content: []byte("text")}
+	f.Commit("model/org/m", "main", hubtest.File{Path: "old.txt", Content: []byte("old")}, readme)
+	im := f.open(t, "hf://org/m")
+	update(t, im)
+	old := lookup(t, newest(t, im), "old.txt")
+	f.Commit("model/org/m", "main", readme)
+	update(t, im)
+	before := len(f.Requests("recursive=true"))
+	for range maxPlainVersions {
+		im.Doubt()
+		im.doubt.backoff = backoff{}
+		if err := im.poll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.Requests("recursive=true")) - before; n != maxPlainVersions {
+		t.Errorf("%d listings, want %d", n, maxPlainVersions)
+	}
+	if n := len(commits(t, im)); n != 2 {
+		t.Errorf("%d versions of 2 commits", n)
+	}
+	if _, err := im.Locate(t.Context(), old.ID.File); err != nil {
+		t.Errorf("a file of the older commit: %v", err)
+	}
+}
+
+// The pauses between the listings of a commit grow up to a limit.
+func TestBackoff(t *testing.T) {
+	for _, most := range []int{maxSkipped, maxDoubtSkipped} {
+		var b backoff
+		skipped := 0
+		for range 20 {
+			b.listed(most)
+			for skipped = 0; !b.isDue(); skipped++ {
+			}
+		}
+		if skipped != most {
+			t.Errorf("%d polls are skipped, want %d", skipped, most)
+		}
+	}
+}
+
 // A Hub that fails leaves the version and the doubt.
 func TestDoubtOffline(t *testing.T) {
 	f := newFixture(t)

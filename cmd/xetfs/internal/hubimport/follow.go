@@ -53,15 +53,19 @@ type failedImport struct {
 	backoff backoff
 }
 
-// A backoff decides in which polls a commit is listed again: 1, 3, 7 ... maxSkipped polls are skipped after
-// each listing. One of 100,000 files has 100 pages, and a server limits requests.
+// A backoff decides in which polls a commit is listed again: 1, 3, 7 ... polls are skipped after each listing,
+// up to a limit. One of 100,000 files has 100 pages, and a server limits requests.
 type backoff struct {
 	pause int // polls that are skipped after the last listing
 	skip  int // those that are left
 }
 
-// maxSkipped is 16 minutes with the default period.
-const maxSkipped = 64
+// Limits of the polls that are skipped, after a listing that cannot be read and after one that a file
+// contradicts. The files of the second are shown, and the next listing may be the same.
+const (
+	maxSkipped      = 64   // 16 minutes with the default period
+	maxDoubtSkipped = 1023 // four hours
+)
 
 // isDue is called in each poll.
 func (b *backoff) isDue() bool {
@@ -72,9 +76,9 @@ func (b *backoff) isDue() bool {
 	return true
 }
 
-// listed is called after a listing.
-func (b *backoff) listed() {
-	b.pause = min(2*b.pause+1, maxSkipped)
+// listed is called after a listing. It skips up to most polls.
+func (b *backoff) listed(most int) {
+	b.pause = min(2*b.pause+1, most)
 	b.skip = b.pause
 }
 
@@ -107,6 +111,6 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 		*f = failedImport{}
 		return nil
 	}
-	f.backoff.listed()
+	f.backoff.listed(maxSkipped)
 	return f.err
 }

@@ -216,7 +216,7 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 func (im *Importer) importCommit(ctx context.Context, st hub.State, again bool) error {
 	known, err := im.head(ctx)
 	if err == nil && (st.ID != known || again) {
-		if im.doubt.backoff.listed(); st.ID != known {
+		if im.doubt.backoff.listed(maxDoubtSkipped); st.ID != known {
 			im.doubt.backoff = backoff{}
 		}
 		if err = im.add(ctx, st); err == nil && im.isDoubted() {
@@ -244,7 +244,12 @@ func (im *Importer) offline(known string, err error) error {
 
 // head returns the commit of the newest version; "": no version exists.
 func (im *Importer) head(ctx context.Context) (commit string, err error) {
-	for v, err := range im.catalog.History(ctx, im.symbol) {
+	return im.headOf(ctx, im.symbol)
+}
+
+// headOf returns the commit of the newest version of a symbol.
+func (im *Importer) headOf(ctx context.Context, symbol string) (commit string, err error) {
+	for v, err := range im.catalog.History(ctx, symbol) {
 		if errors.Is(err, iofs.ErrNotExist) {
 			return "", nil
 		}
@@ -283,7 +288,8 @@ func (im *Importer) add(ctx context.Context, st hub.State) error {
 	return err
 }
 
-// publish publishes a version of a symbol. entries receives the entries of the version before.
+// publish publishes a version of a symbol. entries receives the entries of the version before. A commit that
+// was listed again with the same result makes no second version: readers find files in a limited number.
 func (im *Importer) publish(ctx context.Context, symbol string, st hub.State, entries func(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error]) error {
 	s, err := im.writer.Begin(ctx, symbol, writer.PublishOptions{Labels: map[string]string{commitLabel: st.ID}})
 	if err != nil {
@@ -296,6 +302,16 @@ func (im *Importer) publish(ctx context.Context, symbol string, st hub.State, en
 			old = t.All(ctx, "")
 		}
 	}
-	_, err = s.Replace(ctx, entries(old))
+	known, err := im.headOf(ctx, symbol)
+	if err != nil {
+		return err
+	}
+	replace := s.Replace
+	if known == st.ID {
+		replace = s.ReplaceChanged
+	}
+	if _, err = replace(ctx, entries(old)); errors.Is(err, writer.ErrSame) {
+		return nil
+	}
 	return err
 }
