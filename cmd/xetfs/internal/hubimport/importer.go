@@ -148,9 +148,14 @@ func (im *Importer) Update(ctx context.Context) error {
 	if err != nil || st == nil {
 		return err
 	}
+	return im.importNow(ctx, *st)
+}
+
+// importNow imports a commit before the catalog is read.
+func (im *Importer) importNow(ctx context.Context, st hub.State) error {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	return im.orKnown(ctx, im.importCommit(ctx, *st, im.isDoubted()))
+	return im.orKnown(ctx, im.importCommit(ctx, st, importMode{again: im.isDoubted(), anew: true}))
 }
 
 // orKnown returns the error of an import, unless an older version can be shown.
@@ -187,10 +192,7 @@ func (im *Importer) next(ctx context.Context) (*hub.State, error) {
 	case err != nil:
 		return nil, err
 	}
-	if im.isFull(ctx) {
-		err = im.renew(ctx)
-	}
-	return &st, err
+	return &st, nil
 }
 
 func isUnchanged(err error) bool { return errors.Is(err, origin.ErrUnchanged) }
@@ -212,14 +214,20 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 	return st, err
 }
 
-// importCommit makes a commit the newest version, unless it is already. With again it is listed in any case.
-func (im *Importer) importCommit(ctx context.Context, st hub.State, again bool) error {
+// An importMode tunes importCommit.
+type importMode struct {
+	again bool // list the commit, even if it is the newest version
+	anew  bool // empty a full catalog, which is not read yet
+}
+
+// importCommit makes a commit the newest version, unless it is already.
+func (im *Importer) importCommit(ctx context.Context, st hub.State, mode importMode) error {
 	known, err := im.head(ctx)
-	if err == nil && (st.ID != known || again) {
+	if err == nil && (st.ID != known || mode.again) {
 		if im.doubt.backoff.listed(maxDoubtSkipped); st.ID != known {
 			im.doubt.backoff = backoff{}
 		}
-		if err = im.add(ctx, st); err == nil && im.isDoubted() {
+		if err = im.add(ctx, st, mode.anew); err == nil && im.isDoubted() {
 			err = im.trust()
 		}
 	}
@@ -268,13 +276,18 @@ func labelOf(v *names.Version) string {
 }
 
 // add makes a commit the newest version. The index of files outside Xet precedes the tree, so that
-// each file of the tree can be located.
-func (im *Importer) add(ctx context.Context, st hub.State) error {
+// each file of the tree can be located. With anew, a full catalog is emptied once the listing is complete.
+func (im *Importer) add(ctx context.Context, st hub.State, anew bool) error {
 	l := newListing(im.folder, st.Time)
 	defer l.close()
 	path := im.repo.Address().Path
 	if err := l.read(im.repo.List(ctx, st.ID, path, true), path); err != nil {
 		return err
+	}
+	if anew && im.isFull(ctx) {
+		if err := im.renew(ctx); err != nil {
+			return err
+		}
 	}
 	if err := im.publish(ctx, plainSymbol, st, func(iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] { return l.plainEntries() }); err != nil {
 		return err

@@ -135,8 +135,8 @@ func (im *Importer) isFull(ctx context.Context) bool {
 	return err == nil && ref.Ref.Latest != nil && ref.Ref.Latest.Number+1 >= im.o.Versions
 }
 
-// renew makes an empty catalog of a full one, if no other process uses it. It is called before an
-// import, after the Hub has answered: without the Hub, the old versions remain.
+// renew makes an empty catalog of a full one, if no other process uses it. It is called after a listing is
+// complete: without the Hub, the old versions remain.
 func (im *Importer) renew(ctx context.Context) error {
 	err := unix.Flock(int(im.lock.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err != nil {

@@ -1,6 +1,7 @@
 package hubimport
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // exists reports whether the folder of a catalog exists, or any file beside it.
@@ -95,35 +97,46 @@ func TestPruneMany(t *testing.T) {
 	}
 }
 
-// A catalog with as many versions as allowed begins anew when it is opened, if the Hub answers and no
-// other process uses it.
+// A catalog with as many versions as allowed begins anew when it is opened. The Hub must answer with a whole
+// listing, and no other process may use the catalog.
 func TestFullCatalog(t *testing.T) {
+	for name, begin := range map[string]func(*Importer, context.Context) error{"Update": (*Importer).Update, "Start": (*Importer).Start} {
+		t.Run(name, func(t *testing.T) { testFullCatalog(t, begin) })
+	}
+}
+
+func testFullCatalog(t *testing.T, begin func(*Importer, context.Context) error) {
 	f := newFixture(t)
-	few := func(o *Options) { o.Versions = 3 }
+	few := func(o *Options) { o.Versions, o.Wait = 3, codectest.Patience }
 	number := func(im *Importer) uint64 { return newest(t, im).Version().Number }
 	open := func(want uint64) *Importer {
 		t.Helper()
 		im := f.open(t, "hf://org/m", few)
-		update(t, im)
+		if err := begin(im, t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		if got := number(im); got != want {
 			t.Errorf("version %d, want %d", got, want)
 		}
 		return im
 	}
 	commit := func(i int) { f.Commit("model/org/m", "main", hubtest.File{Path: fmt.Sprint("f", i)}) }
+	refuse := func(codes map[string]int) {
+		f.Lock()
+		defer f.Unlock()
+		f.Codes = codes
+	}
 	for i := range 3 {
 		commit(i)
 		open(uint64(i)).Close()
 	}
 	open(2).Close() // without a new commit
 	commit(3)
-	f.Lock()
-	f.Codes = map[string]int{"/api/": 503}
-	f.Unlock()
+	refuse(map[string]int{"/api/": 503})
 	open(2).Close() // without the Hub
-	f.Lock()
-	f.Codes = nil
-	f.Unlock()
+	refuse(map[string]int{"/tree/": 503})
+	open(2).Close() // without a listing
+	refuse(nil)
 	beside := f.open(t, "hf://org/m", few)
 	open(3).Close() // beside another process
 	commit(4)

@@ -32,11 +32,15 @@ func nextPause(pause time.Duration, err error) time.Duration {
 }
 
 // Start is Update for a mount. If the listing is long, Start returns before it is complete, and
-// the import continues until Close. The trees of Catalog list folders at the Hub meanwhile.
+// the import continues until Close. The trees of Catalog list folders at the Hub meanwhile. Start waits for the
+// listing if the catalog is full, which is emptied then.
 func (im *Importer) Start(ctx context.Context) error {
 	st, err := im.next(ctx)
 	if err != nil || st == nil {
 		return err
+	}
+	if im.isFull(ctx) {
+		return im.importNow(ctx, *st)
 	}
 	p := newPendingTree(im, *st)
 	im.pending.Store(p)
@@ -99,7 +103,7 @@ func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 			return err
 		}
 	}
-	if err := im.importCommit(im.ctx, st, im.isDoubted()); err != nil {
+	if err := im.importCommit(im.ctx, st, importMode{again: im.isDoubted()}); err != nil {
 		return err
 	}
 	t, err := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})
