@@ -1,5 +1,7 @@
 package lru
 
+import "iter"
+
 // A Cache maps keys to values. The costs of all entries together stay within a limit, except
 // that the newest entry stays even if it exceeds the limit alone. The owner of a Cache guards
 // it with its own mutex, together with the state that belongs to the entries.
@@ -80,6 +82,17 @@ func (c *Cache[K, V]) link(e *entry[K, V]) {
 }
 
 func (e *entry[K, V]) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+// All yields the entries in no order. The loop must not change the Cache.
+func (c *Cache[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for key, e := range c.byKey {
+			if !yield(key, e.value) {
+				return
+			}
+		}
+	}
+}
 
 // Len returns the number of entries.
 func (c *Cache[K, V]) Len() int { return len(c.byKey) }

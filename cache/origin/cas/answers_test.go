@@ -148,6 +148,36 @@ func TestLyingTerms(t *testing.T) {
 	}
 }
 
+// A term of an earlier plan, which an open file may still have, drops neither the plan nor what was learned.
+func TestTermOfEarlierPlan(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	lie, term := true, f.Info.Terms[0]
+	end := fmt.Sprintf(`"end":%d`, term.Chunks.End)
+	term.Chunks.End--
+	server.intercept(edit(isPlan, func(s string) string {
+		if lie {
+			s = strings.Replace(s, end, fmt.Sprintf(`"end":%d`, term.Chunks.End), 1)
+		}
+		return s
+	}))
+	c := newClient(t, server, cas.Options{})
+	if fi, err := c.FileInfo(t.Context(), f.ID()); err != nil || fi.Terms[0] != term {
+		t.Fatalf("%+v, %v", fi, err)
+	}
+	c.Forget(f.ID())
+	lie = false
+	if err := readFile(t.Context(), c, f, 0, f.Info.Size()); err != nil {
+		t.Fatal(err)
+	}
+	plans := server.plans.Load()
+	_, _, err := c.Narrow(t.Context(), f.ID(), term, codec.Piece{Skip: int64(term.Size) - 10, Size: 10, Off: int64(term.Size) - 10})
+	wantError(t, err, codec.ErrCorrupt, "")
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil || server.plans.Load() != plans {
+		t.Errorf("%v; %d more requests for plans", err, server.plans.Load()-plans)
+	}
+}
+
 // A server of xorbs under wrong names is found out by the hash of the chunks, which the cache
 // compares. Chunks of other lengths are refused here.
 func TestForeignXorbs(t *testing.T) {

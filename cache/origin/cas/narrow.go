@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -35,8 +36,10 @@ func (c *Client) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 		r, skip, ok, err := c.places.narrow(t, p.Skip, p.Size, c.provenSize(t.Xorb))
 		switch {
 		case err != nil:
-			c.places.drop(t.Xorb)
-			c.Forget(id)
+			if c.hasTerm(id, t) {
+				c.places.drop(t.Xorb)
+				c.Forget(id)
+			}
 			return r, 0, fmt.Errorf("xorb %s: %w", t.Xorb, err)
 		case ok:
 			return r, skip, nil
@@ -94,6 +97,14 @@ func (c *Client) checkTerm(ctx context.Context, id codec.FileID, t codec.Term) e
 		return fmt.Errorf("xorb %s: %w: the plan of file %s does not name it", t.Xorb, origin.ErrNotFound, id.File)
 	}
 	return fmt.Errorf("xorb %s: %w", t.Xorb, codec.Corrupt("term", 0, "the plan of file %s has no such term: chunks %v of %d bytes", id.File, t.Chunks, t.Size))
+}
+
+// hasTerm reports whether the current plan of a file has term t. An open file may have an earlier plan.
+func (c *Client) hasTerm(id codec.FileID, t codec.Term) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fi, ok := c.infos.Get(id.File)
+	return ok && slices.Contains(fi.Terms, t)
 }
 
 // provenSize returns a function for the sizes of proven chunks.

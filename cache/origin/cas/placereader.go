@@ -27,6 +27,12 @@ func (c *Client) PackedSize(x codec.Hash, r codec.ChunkRange) int64 {
 	return end - start
 }
 
+// RequestPlaces implements origin.PlaceReader.
+func (c *Client) RequestPlaces(ctx context.Context, id codec.FileID) error {
+	_, err := c.requestTerms(origin.NoCache(ctx), id.File)
+	return err
+}
+
 // LearnPlaces implements origin.PlaceReader.
 func (c *Client) LearnPlaces(x codec.Hash, run *xorb.Run) {
 	if start, ok := c.places.start(x, run.Chunks.Start); ok {

@@ -65,6 +65,15 @@ func (s *split) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (o
 	return p.Places(ctx, x, r)
 }
 
+// RequestPlaces implements origin.PlaceReader, for files in Xet.
+func (s *split) RequestPlaces(ctx context.Context, id codec.FileID) error {
+	p, ok := s.of(id.File).(origin.PlaceReader)
+	if !ok {
+		return nil
+	}
+	return p.RequestPlaces(ctx, id)
+}
+
 // LearnPlaces implements origin.PlaceReader, for files in Xet.
 func (s *split) LearnPlaces(x codec.Hash, run *xorb.Run) {
 	if p, ok := s.of(x).(origin.PlaceReader); ok {

@@ -91,24 +91,27 @@ const maxProofs = 2
 
 // prove returns the plan of a file once the hashes of its chunks make the file.
 func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, error) {
-	hasNewPlan := false
-	for proofs := 0; ; {
+	for proofs, plans := 0, 0; ; {
 		fi, err := m.cache.FileInfo(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		if m.makes(fi, id.File) {
-			err := m.place(ctx, fi)
-			switch {
-			case err == nil:
+			if err = m.hasPlaces(ctx, fi); err == nil {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
-			case hasNewPlan:
+			}
+			switch plans++; plans {
+			case 1: // a new plan has lost places
+				err = m.src.RequestPlaces(ctx, id)
+			case 2: // the new plan has other ranges than the stored one
+				m.src.Forget(id)
+				err = nil
+			}
+			if err != nil {
 				return nil, err
 			}
-			m.src.Forget(id) // a new plan has the places of its ranges
-			hasNewPlan = true
 			continue
 		}
 		if proofs++; proofs > maxProofs {
@@ -144,11 +147,11 @@ func chunksOf(fi *shard.FileInfo) map[codec.Hash]*codec.ChunkSet {
 	return sets
 }
 
-// place finds the places of all chunks of a file, which a plan for a client needs.
-func (m *Mirror) place(ctx context.Context, fi *shard.FileInfo) error {
+// hasPlaces returns an error if the place of a chunk of a file is not known. A plan for a client needs all.
+func (m *Mirror) hasPlaces(ctx context.Context, fi *shard.FileInfo) error {
 	for x, set := range chunksOf(fi) {
 		for r := range set.Ranges(0, codec.MaxXorbChunks) {
-			if _, err := m.Places(ctx, x, r); err != nil {
+			if _, err := m.knownPlaces(ctx, x, r); err != nil {
 				return err
 			}
 		}
@@ -234,9 +237,39 @@ func (m *Mirror) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 // placeStep is the number of chunks that are read at once for their places.
 const placeStep = 64
 
-// Places implements cas.PlaceSource. Chunks that another repository or an earlier process has
-// fetched show their places on the disk.
+// Places implements cas.PlaceSource. The upstream loses places after a damaged answer. Another proof of a
+// file that has the chunks finds them.
 func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
+	p, err := m.knownPlaces(ctx, x, r)
+	if !errors.Is(err, origin.ErrUnavailable) {
+		return p, err
+	}
+	id, ok := m.takeProven(x, r)
+	if !ok {
+		return nil, err
+	}
+	if _, _, err := m.OpenFile(ctx, id); err != nil {
+		return nil, err
+	}
+	return m.knownPlaces(ctx, x, r)
+}
+
+// takeProven makes the next open prove a file again that has chunks r of a xorb, and returns the file.
+func (m *Mirror) takeProven(x codec.Hash, r codec.ChunkRange) (id codec.FileID, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for file, fi := range m.proven.All() {
+		if set := chunksOf(fi)[x]; set != nil && set.Count(r) == r.Len() {
+			m.proven.Remove(file)
+			return codec.FileID{File: file}, true
+		}
+	}
+	return id, false
+}
+
+// knownPlaces is Places without another proof. Chunks that another repository or an earlier process has
+// fetched show their places on the disk.
+func (m *Mirror) knownPlaces(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
 	if p, err := m.src.Places(ctx, x, r); err == nil {
 		return p, nil
 	}

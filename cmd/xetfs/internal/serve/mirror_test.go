@@ -204,6 +204,53 @@ func TestMirrorFindsPlacesAgain(t *testing.T) {
 	}
 }
 
+// TestMirrorFindsLostPlaces has a source that loses the places of a proven file, as after a damaged answer
+// for another file. Plans and transfers find them again.
+func TestMirrorFindsLostPlaces(t *testing.T) {
+	u := newUpstream(t)
+	_, m, closeMirror := open(t, u.URL, t.TempDir(), "")
+	defer closeMirror()
+	for _, f := range u.files {
+		if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := u.files[0]
+	for _, term := range f.Info.Terms {
+		m.src.Reject(term.Xorb)
+		if _, err := m.src.Places(t.Context(), term.Xorb, term.Chunks); !errors.Is(err, origin.ErrUnavailable) {
+			t.Fatalf("the places are not lost: %v", err)
+		}
+		if _, err := m.Places(t.Context(), term.Xorb, term.Chunks); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := u.bytes.Load(); n > u.size {
+		t.Errorf("%d bytes from upstream, its xorbs have %d", n, u.size)
+	}
+}
+
+// TestMirrorKeepsPlan has a mirror without places whose upstream is down. It keeps the stored plan.
+func TestMirrorKeepsPlan(t *testing.T) {
+	u, folder := newUpstream(t), t.TempDir()
+	f := u.files[0]
+	_, m, closeMirror := open(t, u.URL, folder, "")
+	if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	m.src.Reject(f.Info.Terms[0].Xorb)
+	closeMirror()
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusServiceUnavailable) }))
+	_, m, closeMirror = open(t, u.URL, folder, "")
+	defer closeMirror()
+	if _, _, err := m.OpenFile(t.Context(), f.ID()); !errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("without places: %v", err)
+	}
+	if _, err := m.cache.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Errorf("the plan is lost: %v", err)
+	}
+}
+
 // TestMirrorLosesHash has a source that loses a proven hash, as of an evicted page. The next open of the
 // file proves it again.
 func TestMirrorLosesHash(t *testing.T) {
