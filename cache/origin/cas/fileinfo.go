@@ -242,13 +242,23 @@ func (c *Client) addPlan(q query, ids []codec.Hash, r *reply) *plan {
 	return c.plans.addLocked(p)
 }
 
-// replan repeats the request of a plan.
-func (c *Client) replan(ctx context.Context, p *plan) (*reply, error) {
+// replan repeats the request of a plan, and returns its new addresses. Their ranges are those of old.
+func (c *Client) replan(ctx context.Context, p *plan, old *addresses) (*addresses, error) {
+	var r *reply
+	var err error
 	if p.ids == nil {
-		return c.plan(ctx, p.q)
+		r, err = c.plan(ctx, p.q)
+	} else {
+		r, _, err = c.batch(ctx, p.ids)
 	}
-	r, _, err := c.batch(ctx, p.ids)
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	a := newAddresses(r)
+	if r.Skip != p.skip || !slices.Equal(r.Terms, p.terms) || !a.sameRanges(old) {
+		return nil, fmt.Errorf("%q: %w", p.q.key(), codec.Corrupt(what, 0, "the renewed plan differs from the one before"))
+	}
+	return a, nil
 }
 
 // FileInfos implements Source. Plans of several files share a request where the server supports

@@ -3,6 +3,7 @@ package cas
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -235,7 +237,8 @@ func (ps *plans) findLocked(x codec.Hash, r codec.ChunkRange) (best plannedRange
 // maxLooks is how many ranges are compared for the smallest one.
 const maxLooks = 64
 
-// renew replaces the addresses old of a plan, once for all callers.
+// renew replaces the addresses old of a plan, once for all callers. If the server has no such plan any
+// longer, it drops the plan, and the error is errRestart: the plan of another file may have the chunks.
 func (c *Client) renew(ctx context.Context, p *plan, old *addresses) (*addresses, error) {
 	if a := p.addresses.Load(); a != old {
 		return a, nil
@@ -244,18 +247,23 @@ func (c *Client) renew(ctx context.Context, p *plan, old *addresses) (*addresses
 		if a := p.addresses.Load(); a != old {
 			return a, nil
 		}
-		r, err := c.replan(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		a := newAddresses(r)
-		if r.Skip != p.skip || !slices.Equal(r.Terms, p.terms) || !a.sameRanges(old) {
+		a, err := c.replan(ctx, p, old)
+		switch isCorrupt := errors.Is(err, codec.ErrCorrupt); {
+		case isGone(err), p.ids != nil && (isCorrupt || code(err) != 0):
 			c.drop(p)
-			return nil, fmt.Errorf("%q: %w", p.q.key(), codec.Corrupt(what, 0, "the renewed plan differs from the one before"))
+			return nil, fmt.Errorf("%w: %w", errRestart, err)
+		case isCorrupt:
+			c.drop(p)
+		case err == nil:
+			p.addresses.Store(a)
 		}
-		p.addresses.Store(a)
-		return a, nil
+		return a, err
 	})
+}
+
+// isGone reports whether the server has no plan of a file, or no longer permits to read it.
+func isGone(err error) bool {
+	return errors.Is(err, origin.ErrNotFound) || errors.Is(err, errForbidden)
 }
 
 // drop removes a plan.

@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -252,6 +253,87 @@ func TestRenewedPlanMustBeEqual(t *testing.T) {
 	})
 	_, err := c.Chunks(t.Context(), b.Xorbs[1].Hash(), codec.ChunkRange{End: 40}, origin.ReadOptions{})
 	wantError(t, err, codec.ErrCorrupt, "the renewed plan differs from the one before")
+}
+
+// isPlanOf reports whether a request for plans names a file.
+func isPlanOf(r *http.Request, f *origintest.File) bool {
+	return isPlan(r) && strings.Contains(r.URL.String(), f.ID().File.String())
+}
+
+// After the end of addresses of a batch, its other files can be read although one no longer exists.
+func TestGoneFileOfBatch(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 2})
+	for i := range uint64(3) {
+		b.Add(origintest.Random(i, 2000), 1000)
+	}
+	gone, others := b.Files[0], b.Files[1:]
+	isGone := func(r *http.Request) bool { return isPlanOf(r, gone) }
+	isBatch := func(r *http.Request) bool { return isGone(r) && r.URL.Query().Has("file_id") }
+	for name, wrap := range map[string]func(http.Handler) http.Handler{
+		"403": status(403, isGone), "404": status(404, isGone), "no batches": status(405, isBatch),
+		"not in the answer": func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if isBatch(r) {
+					r.URL.RawQuery = "file_id=" + others[0].ID().File.String()
+				}
+				h.ServeHTTP(w, r)
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newClock()
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			c := newClient(t, server, cas.Options{Now: clock.now})
+			ids := []codec.FileID{gone.ID(), others[0].ID(), others[1].ID()}
+			c.FileInfos(t.Context(), ids, func(_ int, _ *shard.FileInfo, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			if plans, batches, _ := server.reset(); plans != 0 || batches != 1 {
+				t.Fatalf("%d plans and %d batches, want one batch", plans, batches)
+			}
+			server.intercept(wrap)
+			clock.advance(2 * time.Hour)
+			for _, f := range others {
+				if err := readFile(t.Context(), c, f, 0, 2000); err != nil {
+					t.Error(err)
+				}
+			}
+			if plans, _, _ := server.reset(); plans != 2 {
+				t.Errorf("%d plans, want one of each file", plans)
+			}
+			if err := readFile(t.Context(), c, gone, 0, 2000); (err != nil) != (name == "403" || name == "404") {
+				t.Errorf("the file that no longer exists: %v", err)
+			}
+		})
+	}
+}
+
+// Chunks that a file shares with one that no longer exists can be read after the end of the addresses.
+func TestGoneFileSharesChunks(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	f := b.Add(origintest.Random(1, 40_000), 1000)
+	gone := b.File(b.Xorbs[0].Term(10, 20))
+	for code, kind := range map[int]error{403: iofs.ErrPermission, 404: origin.ErrNotFound} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			clock := newClock()
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			c := newClient(t, server, cas.Options{Now: clock.now})
+			for _, f := range []*origintest.File{f, gone} {
+				if err := readFile(t.Context(), c, f, 0, f.Info.Size()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			server.intercept(status(code, func(r *http.Request) bool { return isPlanOf(r, gone) }))
+			clock.advance(2 * time.Hour)
+			if err := readFile(t.Context(), c, f, 12_100, 500); err != nil {
+				t.Error(err)
+			}
+			c.Forget(f.ID())
+			wantError(t, readFile(t.Context(), c, gone, 2100, 500), kind, "")
+		})
+	}
 }
 
 // Tokens are renewed before they end and after a 401, once for all readers, and are sent to the

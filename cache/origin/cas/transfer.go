@@ -15,8 +15,8 @@ import (
 // errParts is the error of a transfer server that serves signed ranges only as a whole.
 var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed range", origin.ErrUnavailable)
 
-// errRestart is the error of a transfer whose address expired after bytes had arrived. Readers may use
-// those bytes, so it has to begin again in other memory.
+// errRestart is the error of a transfer whose address expired after bytes had arrived, or whose plan no
+// longer exists. Readers may use those bytes, so it has to begin again in other memory.
 var errRestart = fmt.Errorf("%w: the address of a transfer expired", origin.ErrUnavailable)
 
 // maxRenewals bounds the addresses of one transfer that expire before the server has answered, and
