@@ -205,19 +205,34 @@ func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, d
 			return pl, false, codec.Corrupt(what, 0, "the plan of the file has no address for chunks %v", r)
 		}
 		done.described = true
-		d, ok := c.describer(x, r.Start)
-		if !ok {
-			return pl, false, fmt.Errorf("%w: no known file has chunks %v", origin.ErrNotFound, r)
-		}
-		if err := c.planAround(ctx, d); err != nil {
+		if err := c.planDescribed(ctx, x, r.Start); err != nil {
 			return pl, false, err
 		}
 	}
 }
 
-// planAround requests the plan of a term of a file.
-func (c *Client) planAround(ctx context.Context, d fileTerm) error {
+// planDescribed requests the plan of a term that has chunk i. The next file is tried after one that is
+// gone.
+func (c *Client) planDescribed(ctx context.Context, x codec.Hash, i uint32) error {
+	err := fmt.Errorf("%w: no known file has chunk %d", origin.ErrNotFound, i)
+	for range maxLocate {
+		d, ok := c.describer(x, i)
+		if !ok {
+			return err
+		}
+		if err = c.planAround(ctx, x, d); !isGone(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// planAround requests the plan of a term of a file. A file that is gone leaves the index.
+func (c *Client) planAround(ctx context.Context, x codec.Hash, d fileTerm) error {
 	_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
+	if isGone(err) {
+		c.updateIndex(func() { c.undescribeLocked(x, d.file) })
+	}
 	return err
 }
 
@@ -252,7 +267,7 @@ func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, 
 		return false
 	case !done.own && d.chunks.Len() < in.Chunks.Len():
 		done.own = true
-		return c.planAround(ctx, d) == nil
+		return c.planAround(ctx, x, d) == nil
 	}
 	return !hasParts && c.planChunks(ctx, x, r, in, d, done)
 }

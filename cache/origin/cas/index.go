@@ -32,16 +32,22 @@ type entry struct {
 	ranges []fileTerm
 }
 
-// describe records that a file has terms, from an offset on. Evicted entries are stored in the
-// disk cache.
+// describe records that a file has terms, from an offset on.
 func (c *Client) describe(file codec.Hash, off int64, terms []codec.Term) {
+	c.updateIndex(func() {
+		for _, t := range terms {
+			c.describeLocked(t.Xorb, fileTerm{t.Chunks, t.Size, file, off})
+			off += int64(t.Size)
+		}
+	})
+}
+
+// updateIndex calls update with the lock held. Evicted entries are stored in the disk cache.
+func (c *Client) updateIndex(update func()) {
 	c.mu.Lock()
 	var evicted []func()
 	c.evicted = &evicted
-	for _, t := range terms {
-		c.describeLocked(t.Xorb, fileTerm{t.Chunks, t.Size, file, off})
-		off += int64(t.Size)
-	}
+	update()
 	c.evicted = nil
 	c.mu.Unlock()
 	for _, store := range evicted {
@@ -58,6 +64,17 @@ func (c *Client) describeLocked(x codec.Hash, d fileTerm) {
 	case len(e.ranges) < maxFileTerms:
 		e.ranges = slices.Insert(e.ranges, i, d)
 	}
+	c.putEntryLocked(x, e)
+}
+
+// undescribeLocked removes a file from the entry of a xorb.
+func (c *Client) undescribeLocked(x, file codec.Hash) {
+	e := c.entryLocked(x)
+	e.ranges = slices.DeleteFunc(e.ranges, func(d fileTerm) bool { return d.file == file })
+	c.putEntryLocked(x, e)
+}
+
+func (c *Client) putEntryLocked(x codec.Hash, e *entry) {
 	c.index.Remove(x)
 	c.index.Add(x, e, 128+int64(cap(e.ranges))*60)
 }
@@ -117,13 +134,13 @@ func (c *Client) describer(x codec.Hash, i uint32) (d fileTerm, ok bool) {
 	return d, false
 }
 
-// isDescribed reports whether a file has term t.
-func (c *Client) isDescribed(t codec.Term) bool {
+// isDescribed reports whether the index has term t of a file.
+func (c *Client) isDescribed(file codec.Hash, t codec.Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entryLocked(t.Xorb)
 	i, found := slices.BinarySearchFunc(e.ranges, t.Chunks, func(a fileTerm, r codec.ChunkRange) int { return compareChunks(a.chunks, r) })
-	return found && e.ranges[i].size == t.Size
+	return found && e.ranges[i].size == t.Size && e.ranges[i].file == file
 }
 
 // entryLocked returns the entry of a xorb, from memory or the disk cache. It holds the lock during

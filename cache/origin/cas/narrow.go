@@ -78,7 +78,7 @@ func (c *Client) checkTerm(ctx context.Context, id codec.FileID, t codec.Term) e
 	if t.Chunks.Start >= t.Chunks.End || t.Chunks.End > codec.MaxXorbChunks {
 		return fmt.Errorf("xorb %s: %w", t.Xorb, codec.Corrupt("term", 0, "names chunks %v", t.Chunks))
 	}
-	if c.isDescribed(t) {
+	if c.isDescribed(id.File, t) { // not another file with the term, which may be gone
 		return nil
 	}
 	fi, err := c.FileInfo(ctx, id)
