@@ -65,12 +65,16 @@ func newAddresses(r *reply) *addresses {
 	return a
 }
 
-// bytes is about what the addresses take in memory.
+// bytes is about what the addresses take in memory. Many ranges may share one long address.
 func (a *addresses) bytes() (n int64) {
 	for _, all := range a.xorbs {
 		n += 128
+		var last *url.URL
 		for _, s := range all {
-			n += 160 + 2*int64(len(s.text))
+			if n += 160; s.url != last {
+				n += 2 * int64(len(s.text))
+			}
+			last = s.url
 		}
 	}
 	return n

@@ -4,8 +4,11 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -49,6 +52,27 @@ func newPlan(q query, x codec.Hash) *plan {
 	r := FetchRange{Chunks: codec.ChunkRange{End: 1}, End: 100}
 	p.addresses.Store(&addresses{xorbs: map[codec.Hash][]signedRange{x: {{FetchRange: r}}}})
 	return p
+}
+
+// The memory of an address is counted once for all its ranges.
+func TestRangesShareAddress(t *testing.T) {
+	const long, short = 8000, 200
+	fetch := func(size, first, ranges int) Fetch {
+		f := Fetch{URL: "http://host/" + strings.Repeat("x", size-12)}
+		for i := range uint32(ranges) {
+			start := uint32(first) + 2*i
+			f.Ranges = append(f.Ranges, FetchRange{Chunks: codec.ChunkRange{Start: start, End: start + 1}, End: 1})
+		}
+		return f
+	}
+	p := &Plan{Fetch: map[codec.Hash][]Fetch{{1}: {fetch(long, 0, 400), fetch(short, 1000, 100)}}}
+	r, err := newReply("plan", p, &url.URL{Scheme: "http"}, time.Now(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := newAddresses(r).bytes(); n != 128+500*160+2*(long+short) {
+		t.Errorf("%d bytes", n)
+	}
 }
 
 // A block of an open file that was evicted and requested again is in the indexes once, with the new
