@@ -125,11 +125,14 @@ func (c *Client) request(ctx context.Context, k names.Key, path string, header h
 			}
 			continue
 		case http.StatusForbidden:
-			if !forbidden && c.tokens.outdated(t) {
-				forbidden = true
-				continue
+			if !c.tokens.outdated(t, forbidden) {
+				return nil, fmt.Errorf("%q: %w", k, errForbidden)
 			}
-			return nil, fmt.Errorf("%q: %w", k, errForbidden)
+			if _, err := c.tokens.replace(ctx, t); err != nil {
+				return nil, fmt.Errorf("%q: %w: %w", k, errForbidden, err)
+			}
+			forbidden = true
+			continue
 		}
 		if err == nil || errors.Is(err, origin.ErrNotFound) {
 			c.tokens.accept()

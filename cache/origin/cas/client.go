@@ -88,7 +88,6 @@ func NewClient(o Options) *Client {
 	meta := metacache.New(o.Backend, o.Scope, false)
 	c := &Client{
 		o: o, meta: meta, now: o.Now, transfers: semaphore.NewWeighted(o.SegmentBytes),
-		tokens:   tokens{source: o.Tokens, now: o.Now},
 		hosts:    hosts{o: o.Fetch, now: o.Now, all: map[string]*host{}},
 		hashes:   metacache.NewChunkTable(meta, o.Bytes/8),
 		batches:  make(chan struct{}, maxDescribing),
@@ -101,6 +100,7 @@ func NewClient(o Options) *Client {
 		}
 	})
 	c.closing, c.close = context.WithCancel(context.Background())
+	c.tokens.source, c.tokens.now, c.tokens.closing = o.Tokens, o.Now, c.closing
 	c.places.init(meta, o.Bytes/4)
 	c.plans.init(o.Bytes/4, o.Block)
 	return c
@@ -121,7 +121,7 @@ func (c *Client) Close() {
 	c.describing.Wait()
 	c.planning.Wait()
 	c.plans.renews.Wait()
-	c.tokens.group.Wait()
+	c.tokens.wait()
 	c.places.close()
 }
 

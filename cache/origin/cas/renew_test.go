@@ -376,7 +376,7 @@ func TestGoneFileOfIndex(t *testing.T) {
 	}
 }
 
-// Tokens are renewed before they end and after a 401, once for all readers, and are sent to the
+// Tokens are renewed at their end and after a 401, once for all readers, and are sent to the
 // server of the API only.
 func TestTokens(t *testing.T) {
 	b, f := sample(t)
@@ -419,8 +419,8 @@ func TestTokens(t *testing.T) {
 	}
 	all("first", 1)
 	all("later", 0)
-	clock.advance(59*time.Minute + 40*time.Second)
-	all("before the end", 1)
+	clock.advance(time.Hour)
+	all("after the end", 1)
 	current.Add(1)
 	all("after a 401", 1)
 }
@@ -445,6 +445,90 @@ func TestForbiddenRenewsOldToken(t *testing.T) {
 	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil || issued.Load() != 2 {
 		t.Errorf("%v after %d tokens", err, issued.Load())
 	}
+}
+
+// A file that stays forbidden costs a token per 10 s, not one per read.
+func TestForbiddenFileCostsFewTokens(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(context.Context, string) (string, error) { return "", iofs.ErrPermission }})
+	issued := 0
+	clock := newClock()
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		issued++
+		return cas.Token{URL: server.URL, Value: "secret", Lifetime: time.Hour}, nil
+	})})
+	for range 20 {
+		_, err := c.FileInfo(t.Context(), f.ID())
+		wantError(t, err, iofs.ErrPermission, "403 Forbidden")
+		clock.advance(3 * time.Second)
+	}
+	if issued != 6 { // at 0, 3, 15, 27, 39 and 51 s
+		t.Errorf("%d tokens within 60 s, want 6", issued)
+	}
+}
+
+// A forbidden file does not end the use of a token that can read others, also if no new one is issued.
+func TestForbiddenFileKeepsToken(t *testing.T) {
+	b, f := sample(t)
+	forbidden := b.Add(origintest.Random(2, 2000), 1000)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server.intercept(status(403, func(r *http.Request) bool { return isPlanOf(r, forbidden) }))
+	clock := newClock()
+	issued := 0
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		if issued++; issued > 1 {
+			return cas.Token{}, fmt.Errorf("%w: the Hub is down", origin.ErrUnavailable)
+		}
+		return cas.Token{URL: server.URL, Value: "secret", Lifetime: time.Hour}, nil
+	})})
+	for range 2 {
+		c.Forget(f.ID())
+		if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
+			t.Error(err)
+		}
+		clock.advance(3 * time.Second)
+		_, err := c.FileInfo(t.Context(), forbidden.ID())
+		wantError(t, err, iofs.ErrPermission, "403 Forbidden")
+		wantError(t, err, origin.ErrUnavailable, "the Hub is down")
+	}
+}
+
+// A token is used until its end if the source of tokens is down. Reads do not wait for the source before.
+func TestTokenIsUsedUntilItsEnd(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	clock := newClock()
+	var issued atomic.Int64
+	renewal, isDown := make(chan struct{}, 10), make(chan struct{})
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		if issued.Add(1) > 1 {
+			renewal <- struct{}{}
+			<-isDown
+			return cas.Token{}, fmt.Errorf("%w: the Hub is down", origin.ErrUnavailable)
+		}
+		return cas.Token{URL: server.URL, Value: "secret", Lifetime: time.Hour}, nil
+	})})
+	read := func() error {
+		c.Forget(f.ID())
+		return readFile(t.Context(), c, f, 0, 1000)
+	}
+	for _, d := range []time.Duration{0, 59*time.Minute + 29*time.Second, time.Second, 5 * time.Second} {
+		clock.advance(d)
+		if err := read(); err != nil {
+			t.Error(err)
+		}
+	}
+	<-renewal
+	if n := issued.Load(); n != 2 {
+		t.Errorf("%d requests for a token, want one and a renewal", n)
+	}
+	close(isDown)
+	clock.advance(24 * time.Second)
+	if err := read(); err != nil {
+		t.Error(err)
+	}
+	clock.advance(time.Second)
+	wantError(t, read(), origin.ErrUnavailable, "the Hub is down")
 }
 
 // A refused token pauses the requests, at first for 1 s and at most for 64 s.

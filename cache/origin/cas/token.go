@@ -24,8 +24,8 @@ type Token struct {
 }
 
 // A TokenSource returns a new token with each call. Its errors contain no secrets. The Client
-// calls it once for all waiting requests, and reuses tokens until 30 s before their end. It remembers
-// io/fs.ErrPermission and origin.ErrNotFound for 10 s.
+// calls it once for all waiting requests, and in the background from 30 s before the end of a token on.
+// It remembers io/fs.ErrPermission and origin.ErrNotFound for 10 s.
 type TokenSource interface {
 	Token(ctx context.Context) (Token, error)
 }
@@ -47,7 +47,8 @@ const (
 	maxRefusal = 64 * time.Second
 )
 
-// rememberRefusal is how long a refusal of the TokenSource is returned without another call.
+// rememberRefusal is how long a refusal of the TokenSource is returned without another call, and the
+// least time between renewals that did not help.
 const rememberRefusal = 10 * time.Second
 
 // renewAhead is the remaining lifetime at which a token or an address is renewed, but at most a
@@ -62,46 +63,79 @@ func usable(lifetime time.Duration) time.Duration {
 // tokens has the current token. Times are measured with the local clock since receipt only, so a
 // wrong clock has no effect.
 type tokens struct {
-	source TokenSource
-	now    func() time.Time
-	group  flight.Group[struct{}, *activeToken]
+	source     TokenSource
+	now        func() time.Time
+	group      flight.Group[struct{}, *activeToken]
+	background sync.WaitGroup  // renewals without a caller
+	closing    context.Context // of these
 
 	mu      sync.Mutex
 	current *activeToken  // nil: none; guarded by mu
 	pause   time.Duration // 0: the last token was not refused; guarded by mu
 	next    time.Time     // of the next token after a refusal; guarded by mu
 	refusal error         // until then; guarded by mu
+	useless time.Time     // end of the time in which a new token will not read more files; guarded by mu
 }
 
 // An activeToken is a Token in use.
 type activeToken struct {
 	Token
-	base  *url.URL
-	begin time.Time
-	end   time.Time // zero: unknown
+	base   *url.URL
+	begin  time.Time
+	expiry time.Time // zero: unknown
+	renew  time.Time // time of the next renewal, if expiry is known; guarded by tokens.mu
 }
 
-// get returns the current token, or a new one.
+// get returns the current token, or a new one. Shortly before the end of a token it starts a renewal
+// and does not wait for it: the source of tokens may be down.
 func (ts *tokens) get(ctx context.Context) (*activeToken, error) {
-	if t, ok, err := ts.known(); ok {
+	t, err := ts.replace(ctx, nil)
+	if err == nil && ts.isEnding(t) {
+		ts.background.Go(func() { _, _ = ts.replace(ts.closing, t) })
+	}
+	return t, err
+}
+
+// isEnding reports whether to renew a token now. The next time is after a pause.
+func (ts *tokens) isEnding(t *activeToken) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	now := ts.now()
+	if t.expiry.IsZero() || now.Before(t.renew) {
+		return false
+	}
+	t.renew = now.Add(rememberRefusal)
+	return true
+}
+
+// replace returns the current token if it is not old, or a new one. The current one stays in use until
+// then.
+func (ts *tokens) replace(ctx context.Context, old *activeToken) (*activeToken, error) {
+	if t, ok, err := ts.known(old); ok {
 		return t, err
 	}
 	return ts.group.Do(ctx, struct{}{}, func(ctx context.Context) (*activeToken, error) {
-		if t, ok, err := ts.known(); ok {
+		if t, ok, err := ts.known(old); ok {
 			return t, err // a call that has ended since has renewed it
 		}
-		return ts.renew(ctx)
+		return ts.request(ctx)
 	})
 }
 
-// known returns the current token, or an error during the pause after a refusal. If ok is false,
-// a new token is needed.
-func (ts *tokens) known() (t *activeToken, ok bool, err error) {
+// wait returns when no call runs.
+func (ts *tokens) wait() {
+	ts.background.Wait()
+	ts.group.Wait()
+}
+
+// known returns the current token if it is not old, or an error during the pause after a refusal. If ok
+// is false, a new token is needed.
+func (ts *tokens) known(old *activeToken) (t *activeToken, ok bool, err error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t, now := ts.current, ts.now()
 	switch {
-	case t != nil && (t.end.IsZero() || now.Before(t.end)):
+	case t != nil && t != old && (t.expiry.IsZero() || now.Before(t.expiry)):
 		return t, true, nil
 	case ts.next.After(now):
 		return nil, true, ts.refusal
@@ -109,8 +143,8 @@ func (ts *tokens) known() (t *activeToken, ok bool, err error) {
 	return nil, false, nil
 }
 
-// renew requests a token.
-func (ts *tokens) renew(ctx context.Context) (*activeToken, error) {
+// request requests a token.
+func (ts *tokens) request(ctx context.Context) (*activeToken, error) {
 	begin := ts.now()
 	t, err := ts.source.Token(ctx)
 	if errors.Is(err, iofs.ErrPermission) || errors.Is(err, origin.ErrNotFound) {
@@ -130,7 +164,7 @@ func (ts *tokens) renew(ctx context.Context) (*activeToken, error) {
 	}
 	a := &activeToken{Token: t, base: base, begin: begin}
 	if t.Lifetime > 0 {
-		a.end = begin.Add(usable(t.Lifetime))
+		a.expiry, a.renew = begin.Add(t.Lifetime), begin.Add(usable(t.Lifetime))
 	}
 	ts.mu.Lock()
 	ts.current = a
@@ -157,19 +191,17 @@ func (ts *tokens) refuse(t *activeToken) {
 // to the files of the commit that a branch had when the token was issued.
 const minAge = 2 * time.Second
 
-// outdated reports whether a token may be too old for a file that it may not read. The next call of
-// get then requests a new token.
-func (ts *tokens) outdated(t *activeToken) bool {
+// outdated reports whether a token may be too old for a file that it may not read. If it has replaced an
+// outdated one for that file, no token is replaced for some time.
+func (ts *tokens) outdated(t *activeToken, hasReplaced bool) bool {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	if ts.current != t {
-		return true
-	}
-	if ts.now().Sub(t.begin) < minAge {
+	now := ts.now()
+	if hasReplaced {
+		ts.useless = now.Add(rememberRefusal)
 		return false
 	}
-	ts.current = nil
-	return true
+	return ts.current != t || now.Sub(t.begin) >= minAge && !now.Before(ts.useless)
 }
 
 // accept records that the server has accepted a token.
