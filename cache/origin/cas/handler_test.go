@@ -572,6 +572,7 @@ func TestAlteredURL(t *testing.T) {
 	wantStatus(t, other.do("GET", f.URL, "Range", header), 403)                                 // another key
 	for _, target := range []string{
 		strings.Replace(f.URL, x, y, 1),
+		strings.Replace(f.URL, x, "g"+x[1:], 1),
 		with("X-Xet-Signed-Range", "bytes=0-99"),
 		with("X-Xet-Signed-Range", header+",0-1"),
 		with("X-Xet-Signed-Range", header[:len(header)-1]+"9"),
@@ -657,6 +658,10 @@ func TestScopes(t *testing.T) {
 	wantStatus(t, s.do("GET", path("org/a"), "Authorization", "Basic x"), 401)
 	wantStatus(t, s.do("GET", path("org/a"), "Authorization", token+"A"), 401)
 	wantStatus(t, s.do("HEAD", "/v1/xorbs/default/"+b.Xorbs[0].Hash().String(), "Authorization", token), 404)
+	_, err = signer.Scope(httptest.NewRequest("GET", "/v1/transfer/default/no-hash", nil))
+	failed := httptest.NewRecorder()
+	cas.Fail(failed, err)
+	wantStatus(t, failed.Result(), 403)
 }
 
 // TestDamage flips every byte of a xorb, one at a time. No answer has a wrong byte, and each failure is

@@ -2,7 +2,6 @@ package cas
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -12,18 +11,14 @@ import (
 
 // errOutside refuses bytes that the URL does not permit. Its text differs from that of an
 // expired URL, so that a client need not request a new one.
-var errOutside = errors.New("invalid range: the address is signed for other bytes")
+var errOutside = refused("invalid range: the address is signed for other bytes")
 
 // serveTransfer sends the ranges of a request for a presigned URL of the xorb whose hash is text.
 // The URL is the permission; no token is needed.
 func (h *handler) serveTransfer(w *answer, r *http.Request, text string) error {
-	x, err := parseHash(text)
+	g, err := h.Signer.parseGrant(text, r.URL.RawQuery)
 	if err != nil {
 		return err
-	}
-	g, err := h.Signer.parseGrant(x, r.URL.RawQuery)
-	if err != nil {
-		return refuse(err)
 	}
 	parts, err := h.transferParts(g, r.Header.Get("Range"))
 	if err != nil {
@@ -38,8 +33,8 @@ func (h *handler) serveTransfer(w *answer, r *http.Request, text string) error {
 	return h.sendMany(w, r, parts)
 }
 
-// refuse returns the error of a URL that permits nothing.
-func refuse(err error) error { return &statusError{http.StatusForbidden, err.Error()} }
+// refused returns the error of a URL that does not permit a request.
+func refused(text string) error { return &statusError{http.StatusForbidden, text} }
 
 // A part is one range of an answer.
 type part struct {
@@ -51,7 +46,7 @@ type part struct {
 // bytes are one part, so an answer has no byte twice.
 func (h *handler) transferParts(g *grant, header string) (parts []part, err error) {
 	if header == "" {
-		return nil, refuse(errOutside)
+		return nil, errOutside
 	}
 	ranges, err := parseRanges(header)
 	if err != nil {
@@ -60,7 +55,7 @@ func (h *handler) transferParts(g *grant, header string) (parts []part, err erro
 	for _, r := range mergeOverlaps(ranges) {
 		s, ok := g.find(r)
 		if !ok || h.ExactRanges && r != (byteRange{s.Start, s.End}) {
-			return nil, refuse(errOutside)
+			return nil, errOutside
 		}
 		parts = append(parts, part{Transfer{g.scope, g.file, g.xorb, s}, r})
 	}

@@ -12,13 +12,9 @@ func (s *Signer) Scope(r *http.Request) (string, error) {
 	if !ok {
 		return s.Verify(bearer(r))
 	}
-	x, err := parseHash(text)
+	g, err := s.parseGrant(text, r.URL.RawQuery)
 	if err != nil {
 		return "", err
-	}
-	g, err := s.parseGrant(x, r.URL.RawQuery)
-	if err != nil {
-		return "", refuse(err)
 	}
 	return g.scope, nil
 }

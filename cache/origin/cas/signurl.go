@@ -3,7 +3,6 @@ package cas
 import (
 	"crypto/hmac"
 	"encoding/base64"
-	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -101,15 +100,17 @@ func (s *Signer) sign(g *grant) []byte {
 
 // The reasons to refuse a presigned URL. A client requests a new plan after each.
 var (
-	errSignature = errors.New("the signature of this address is not valid; request the reconstruction again")
-	errExpired   = errors.New("this address has expired; request the reconstruction again")
+	errSignature = refused("the signature of this address is not valid; request the reconstruction again")
+	errExpired   = refused("this address has expired; request the reconstruction again")
 )
 
-// parseGrant returns the content of a presigned URL for xorb x. Order and escapes of the parameters
-// are free, as are zeros before a number. Unknown parameters and repeated values are ignored.
-func (s *Signer) parseGrant(x codec.Hash, query string) (*grant, error) {
+// parseGrant returns the content of a presigned URL for the xorb whose hash is text. Order and escapes of
+// the parameters are free, as are zeros before a number. Unknown parameters and repeated values are
+// ignored.
+func (s *Signer) parseGrant(text, query string) (*grant, error) {
 	v, err := url.ParseQuery(query)
-	if err != nil || len(query) > maxURL {
+	x, badHash := codec.ParseHash(text)
+	if err != nil || badHash != nil || len(query) > maxURL {
 		return nil, errSignature
 	}
 	g := &grant{scope: v.Get(paramScope), xorb: x}
