@@ -27,22 +27,11 @@ type field struct{ name, value string }
 func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (*answer, error) {
 	direct := r.Redirected.load()
 	a, err := c.sendTo(ctx, direct, method, r, fields)
-	if direct == nil || err == nil || errors.Is(context.Cause(ctx), context.Canceled) {
-		return a, err // a caller that has left says nothing about the address
+	if direct != nil && err != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
+		r.Redirected.to.CompareAndSwap(direct, nil) // a caller that has left says nothing about the address
 	}
-	r.Redirected.to.CompareAndSwap(direct, nil)
-	var refused expiredError
-	if !errors.As(err, &refused) {
-		return nil, err
-	}
-	return c.sendTo(ctx, nil, method, r, fields)
+	return a, err
 }
-
-// An expiredError is the refusal of a remembered address.
-type expiredError struct{ error }
-
-// Unwrap returns the error of the answer.
-func (e expiredError) Unwrap() error { return e.error }
 
 // sendTo is send to a remembered address; nil: that of the request.
 func (c *Client) sendTo(ctx context.Context, direct *destination, method string, r *Request, fields []field) (*answer, error) {
@@ -72,7 +61,7 @@ func (c *Client) sendTo(ctx context.Context, direct *destination, method string,
 	if err := a.check(); err != nil {
 		a.discard()
 		if direct != nil && isExpired(a.StatusCode) {
-			return nil, expiredError{err}
+			return nil, fmt.Errorf("%w: %w", ErrExpired, err)
 		}
 		return nil, err
 	}

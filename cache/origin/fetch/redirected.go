@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -9,9 +10,12 @@ import (
 
 // A Redirected holds the address on another server to which the requests for one object were
 // redirected. Later requests skip the first server. When the other server refuses one, the address
-// has probably expired: it is dropped, and the request is sent to the first server again. The zero
-// value has no address. It is safe for concurrent use.
+// is dropped. The zero value has no address. It is safe for concurrent use.
 type Redirected struct{ to atomic.Pointer[destination] }
+
+// ErrExpired is the error of a request that the server of a Redirected refuses. The next one is sent to
+// the first server again.
+var ErrExpired = errors.New("the address has expired")
 
 // A destination is the end of redirects.
 type destination struct {

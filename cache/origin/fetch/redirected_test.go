@@ -48,8 +48,8 @@ func newMovedFixture(t *testing.T) *movedFixture {
 	return f
 }
 
-// A remembered address saves the first server's requests. It gets no secrets, and is requested
-// again when the second server refuses it.
+// A remembered address saves the first server's requests. It gets no secrets, and is dropped when the
+// second server refuses it.
 func TestRedirected(t *testing.T) {
 	f := newMovedFixture(t)
 	base, err := url.Parse(f.first.URL)
@@ -76,19 +76,24 @@ func TestRedirected(t *testing.T) {
 	if f.resolved.Load() != 1 || !moved.Known() {
 		t.Errorf("%d requests of the first server for 10 reads", f.resolved.Load())
 	}
-	f.signature.Store("two")
+	expire := func(signature string) {
+		t.Helper()
+		f.signature.Store(signature)
+		err := c.ReadAt(t.Context(), r, make([]byte, 10), 200, func(int) {})
+		if !errors.Is(err, ErrExpired) || moved.Known() {
+			t.Errorf("ReadAt = %v, known %t; want an expired address", err, moved.Known())
+		}
+	}
+	expire("two")
 	read(200)
 	read(210)
 	if f.resolved.Load() != 2 || f.moved.Load() != 13 {
 		t.Errorf("after the address expired: %d and %d requests, want 2 and 13", f.resolved.Load(), f.moved.Load())
 	}
-	f.signature.Store("three")
+	expire("three")
 	f.first.Config.Handler = http.NotFoundHandler()
 	if err := c.ReadAt(t.Context(), r, make([]byte, 1), 0, func(int) {}); !errors.Is(err, origin.ErrNotFound) {
 		t.Errorf("the object is gone: %v", err)
-	}
-	if moved.Known() {
-		t.Error("a refused address is remembered")
 	}
 	if f.leaked.Load() {
 		t.Error("the second server got a secret of the first one")

@@ -4,20 +4,16 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // git's hash
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"hash"
-	iofs "io/fs"
 	"sync"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
@@ -30,22 +26,22 @@ type Plain struct {
 	files Locator
 	table *metacache.ChunkTable
 
-	mu    sync.Mutex
-	known *lru.Cache[codec.Hash, PlainFile]         // guarded by mu
-	moved *lru.Cache[codec.Hash, *fetch.Redirected] // by file; guarded by mu
+	mu        sync.Mutex
+	known     *lru.Cache[codec.Hash, PlainFile]       // guarded by mu
+	addresses *lru.Cache[codec.Hash, *contentAddress] // by file; guarded by mu
 }
 
 var _ origin.Source = (*Plain)(nil)
 
 // The sizes of the chunks and xorbs of a Plain, in bytes and chunks.
 const (
-	plainChunk  = codec.MaxChunkSize
-	plainXorb   = codec.MaxXorbSize
-	xorbChunks  = plainXorb / plainChunk
-	maxPlain    = (1<<16 - 1) * plainXorb // bytes of a file
-	knownFiles  = 10_000                  // places of files in memory
-	movedFiles  = 1_000                   // addresses of contents in memory, of about 1 KiB
-	provenBytes = 8 << 20                 // proven hashes in memory
+	plainChunk     = codec.MaxChunkSize
+	plainXorb      = codec.MaxXorbSize
+	xorbChunks     = plainXorb / plainChunk
+	maxPlain       = (1<<16 - 1) * plainXorb // bytes of a file
+	knownFiles     = 10_000                  // places of files in memory
+	knownAddresses = 1_000                   // addresses of contents in memory, of about 1 KiB
+	provenBytes    = 8 << 20                 // proven hashes in memory
 )
 
 // locateLimit bounds a search on the local disk.
@@ -56,9 +52,9 @@ const locateLimit = 10 * time.Second
 func NewPlain(r *Repo, files Locator, backend metacache.Backend) *Plain {
 	return &Plain{
 		repo: r, files: files,
-		table: metacache.NewChunkTable(metacache.New(backend, "files outside Xet", true), provenBytes),
-		known: lru.New[codec.Hash, PlainFile](knownFiles, nil),
-		moved: lru.New[codec.Hash, *fetch.Redirected](movedFiles, nil),
+		table:     metacache.NewChunkTable(metacache.New(backend, "files outside Xet", true), provenBytes),
+		known:     lru.New[codec.Hash, PlainFile](knownFiles, nil),
+		addresses: lru.New[codec.Hash, *contentAddress](knownAddresses, nil),
 	}
 }
 
@@ -170,37 +166,6 @@ func (p *Plain) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o 
 	return p.table.Annotate(x, got)
 }
 
-// read fills b with the bytes of a file from off on. The address of the content is requested from
-// the Hub once, and again when it has expired.
-func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, progress func(n int)) error {
-	path := p.repo.current().resolve(f.Commit, f.Path)
-	moved := p.redirected(f.Hash())
-	if !moved.Known() {
-		if err := p.repo.pacer.wait(ctx, path); err != nil {
-			return err
-		}
-	}
-	q := fetch.Request{
-		Key: names.Key("content"), URL: p.repo.endpoint.String() + path, Prepare: p.repo.auth.authorize,
-		Redirected: moved,
-	}
-	err := unwrapStatus(p.repo.client.ReadAt(ctx, q, b, off, progress))
-	if errors.Is(err, iofs.ErrNotExist) { // the name exists in the listing
-		return fmt.Errorf("%w: %v", origin.ErrNotFound, err) //nolint:errorlint // see above
-	}
-	return err
-}
-
-// redirected returns the address of the content of a file, as far as it is known.
-func (p *Plain) redirected(file codec.Hash) *fetch.Redirected {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if moved, ok := p.moved.Get(file); ok {
-		return moved
-	}
-	return p.moved.Add(file, new(fetch.Redirected), 1)
-}
-
 // TryChunks implements origin.Source. It returns no run.
 func (p *Plain) TryChunks(codec.Hash, codec.ChunkRange, func(n int) []byte) (*xorb.Run, bool) {
 	return nil, false
@@ -249,7 +214,7 @@ func (p *Plain) Forget(id codec.FileID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.Remove(id.File)
-	p.moved.Remove(id.File)
+	p.addresses.Remove(id.File)
 }
 
 // Local implements origin.Source.

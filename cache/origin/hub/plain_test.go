@@ -10,7 +10,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
@@ -158,6 +162,100 @@ func TestPlainAddressOnce(t *testing.T) {
 	}
 	if leaked := f.Leaked(); len(leaked) > 0 {
 		t.Errorf("the content server received tokens: %q", leaked)
+	}
+}
+
+// Parallel reads of a file share the request for its address, and the one after it has expired.
+func TestPlainParallelReadsShareAddress(t *testing.T) {
+	const readers = 5 // with few requests, none is sent twice because it is slow
+	content := random(1, readers*plainChunk)
+	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: content, LFS: true}}, withToken)
+	f.Token = canary
+	for i, signature := range []string{"one", "two"} {
+		f.Lock()
+		f.Signature = signature
+		f.Unlock()
+		var running sync.WaitGroup
+		for chunk := range int64(readers) {
+			running.Go(func() {
+				got, err := f.read(t, f.ids["big"], chunk*plainChunk, plainChunk)
+				if err != nil || !bytes.Equal(got, content[chunk*plainChunk:][:plainChunk]) {
+					t.Errorf("chunk %d: other bytes, or %v", chunk, err)
+				}
+			})
+		}
+		running.Wait()
+		if n := len(f.Requests("/resolve/")); n != i+1 {
+			t.Errorf("%d requests of the Hub for address %d", n, i+1)
+		}
+	}
+}
+
+// The request for a new address waits for its place in the window of the Hub, too.
+func TestPlainRenewalIsPaced(t *testing.T) {
+	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: random(1, 1000), LFS: true}})
+	waits := 0
+	f.repo.pacer.sleep = func(context.Context, time.Duration) error { waits++; return nil }
+	for i, signature := range []string{"one", "one", "two"} {
+		f.Lock()
+		f.Signature = signature
+		f.Unlock()
+		f.repo.pacer.observe("/org/m/resolve/x", http.Header{"Ratelimit": {`"resolvers";r=0;t=100`}})
+		if _, err := f.read(t, f.ids["big"], 0, 1000); err != nil {
+			t.Error(err)
+		}
+		if want := []int{1, 1, 2}[i]; waits != want {
+			t.Errorf("%d waits after read %d, want %d", waits, i, want)
+		}
+	}
+}
+
+// Reads wait for the answer to the first one. They share its error, unless its caller has left.
+func TestPlainFirstRead(t *testing.T) {
+	failed := errors.New("no such file")
+	tests := []struct {
+		name  string
+		first func(answered func()) error
+		want  error
+		reads int64 // of the ten others
+	}{
+		{"answer", func(answered func()) error { answered(); return nil }, nil, 10},
+		{"answer, then an error", func(answered func()) error { answered(); return failed }, nil, 10},
+		{"error", func(func()) error { return failed }, failed, 0},
+		{"the caller has left", func(func()) error { return context.Canceled }, nil, 10},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var a contentAddress
+				var reads atomic.Int64
+				for i := range 11 {
+					go func() {
+						time.Sleep(time.Duration(i)) // the first begins first
+						err := a.share(t.Context(), func(answered func()) error {
+							if i == 0 {
+								time.Sleep(time.Second)
+								return tt.first(answered)
+							}
+							reads.Add(1)
+							return nil
+						})
+						if i > 0 && !errors.Is(err, tt.want) {
+							t.Errorf("error %v, want %v", err, tt.want)
+						}
+					}()
+				}
+				time.Sleep(time.Second / 2)
+				if n := reads.Load(); n != 0 {
+					t.Errorf("%d reads do not wait", n)
+				}
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if n := reads.Load(); n != tt.reads {
+					t.Errorf("%d reads, want %d", n, tt.reads)
+				}
+			})
+		})
 	}
 }
 
