@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"fmt"
 	iofs "io/fs"
 	"net/http"
@@ -78,14 +79,21 @@ func absent(format string, args ...any) error {
 	return &StatusError{fmt.Sprintf(format, args...), iofs.ErrNotExist}
 }
 
-// limited returns the error of a 429. The next attempt is after the end of the window.
+// longestPause is the longest wait of a call for the end of a window.
+const longestPause = 30 * time.Second
+
+// limited returns the error of a 429. The next attempt is after the end of the window. If that is late, the
+// call ends, and the pacer holds the next one.
 func (r *Repo) limited(resp *http.Response) error {
-	after := fetch.RetryAfter(resp.Header)
-	if l, ok := parseRateLimit(resp.Header); ok && after == 0 {
-		after = l.reset
+	after, tries := fetch.RetryAfter(resp.Header), 0
+	if l, ok := parseRateLimit(resp.Header); ok {
+		after = cmp.Or(after, l.reset)
+		if l.remaining == 0 && l.reset > longestPause {
+			tries = 1
+		}
 	}
 	return &origin.HintError{
 		Err:   fmt.Errorf("%w: the Hub allows no more requests for %v; a token (HF_TOKEN) raises the limit", origin.ErrUnavailable, after.Round(time.Second)),
-		After: after,
+		After: after, Tries: tries,
 	}
 }

@@ -2,12 +2,19 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 )
 
 // The start of a path behind the endpoint decides which count a request belongs to. Names of files
@@ -91,6 +98,46 @@ func TestPaceNamedCounts(t *testing.T) {
 					t.Errorf("%s: waited %t, %v", name, waited, err)
 				}
 			}
+		})
+	}
+}
+
+// A call ends if the Hub refuses requests for a long time. No request follows before the end of that.
+func TestPaceLongRefusal(t *testing.T) {
+	tests := []struct {
+		name, limit string
+		at          []time.Duration // times of the requests of three calls
+	}{
+		{"short", `"api";r=0;t=20`, []time.Duration{0, 0, 20 * time.Second, 20 * time.Second}},
+		{"long", `"api";r=0;t=299`, []time.Duration{0, 0, 299 * time.Second}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				var at []time.Duration
+				handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if at = append(at, time.Since(start)); len(at) == 2 {
+						w.Header().Set("RateLimit", tt.limit)
+						w.WriteHeader(http.StatusTooManyRequests)
+					}
+				})
+				o := Options{Options: fetch.Options{Transport: origintest.Transport(handler), Limits: fetch.Limits{First: 30 * time.Second, Read: time.Minute}}}
+				r, err := Open(Address{Model, "o", "n", "main", ""}, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				for i := range 3 {
+					_, _, err := r.get(t.Context(), r.request("test", "/api/x"), 1)
+					if isRefused := tt.name == "long" && i == 1; errors.Is(err, origin.ErrUnavailable) != isRefused || (err == nil) == isRefused {
+						t.Errorf("call %d: %v", i, err)
+					}
+				}
+				if !slices.Equal(at, tt.at) {
+					t.Errorf("requests at %v, want %v", at, tt.at)
+				}
+			})
 		})
 	}
 }
