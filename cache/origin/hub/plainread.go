@@ -25,7 +25,8 @@ func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, pro
 		Key: names.Key("content"), URL: p.repo.endpoint.String() + path, Prepare: p.repo.auth.authorize,
 		Redirected: &to.Redirected,
 	}
-	for done, tries := 0, 0; ; tries++ {
+	done := 0
+	for range maxExpired {
 		err = to.share(ctx, func(answered func()) error {
 			if !to.Known() {
 				if err := p.repo.pacer.wait(ctx, path); err != nil {
@@ -39,7 +40,7 @@ func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, pro
 				progress(done)
 			})
 		})
-		if !errors.Is(err, fetch.ErrExpired) || tries == maxExpired {
+		if !errors.Is(err, fetch.ErrExpired) {
 			break
 		}
 	}
@@ -60,66 +61,58 @@ func (p *Plain) address(file codec.Hash) *contentAddress {
 	return p.addresses.Add(file, new(contentAddress), 1)
 }
 
-// A contentAddress is the address of the content of a file, to which the Hub redirects. While it is
-// unknown, one read is the first, and others wait for its answer.
+// A contentAddress is the address of the content of a file, to which the Hub redirects.
 type contentAddress struct {
 	fetch.Redirected
 
-	mu       sync.Mutex
-	first    *firstRead // running; nil: none; guarded by mu
-	isDirect bool       // the Hub does not redirect; guarded by mu
+	mu    sync.Mutex
+	first *firstRead // running; nil: none; guarded by mu
 }
 
-// A firstRead is a read that requests an address.
+// A firstRead is a read that requests an address. Other reads wait for its answer.
 type firstRead struct {
 	done chan struct{} // closed when the answer has begun or the read has ended
 	err  error         // final then
 }
 
-// share calls read when the address is known, or as the first read. read calls answered when its answer
-// has begun. An error of the first read is that of the others, too.
+// share calls read: as the first read if the address is unknown, or after the answer to that. read calls
+// answered when its answer has begun. An error of the first read is that of the others, too.
 func (a *contentAddress) share(ctx context.Context, read func(answered func()) error) (err error) {
-	first, err := a.begin(ctx)
-	if err != nil {
+	a.mu.Lock()
+	first := a.first
+	isFirst := first == nil && !a.Known()
+	if isFirst {
+		first = &firstRead{done: make(chan struct{})}
+		a.first = first
+	}
+	a.mu.Unlock()
+	switch {
+	case isFirst:
+		defer func() { a.end(first, err) }()
+		return read(func() { a.end(first, nil) })
+	case first == nil:
+		return read(func() {})
+	}
+	select {
+	case <-first.done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	switch err := first.err; {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return a.share(ctx, read) // its caller has left
+	case err != nil:
 		return err
 	}
-	defer func() { a.end(first, err) }()
-	return read(func() { a.end(first, nil) })
+	return read(func() {})
 }
 
-// begin waits for another first read, or returns a new one for the caller to end; nil: none is needed.
-func (a *contentAddress) begin(ctx context.Context) (*firstRead, error) {
-	for {
-		a.mu.Lock()
-		other := a.first
-		isNeeded := other == nil && !a.isDirect && !a.Known()
-		if isNeeded {
-			a.first = &firstRead{done: make(chan struct{})}
-			other = a.first
-		}
-		a.mu.Unlock()
-		if isNeeded || other == nil {
-			return other, nil
-		}
-		select {
-		case <-other.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if err := other.err; !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-			return nil, err
-		}
-	}
-}
-
-// end ends a first read, unless that is nil or has ended.
+// end ends a first read.
 func (a *contentAddress) end(first *firstRead, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if first == nil || a.first != first {
-		return
+	if a.first == first { // it has not ended before
+		a.first, first.err = nil, err
+		close(first.done)
 	}
-	a.first, a.isDirect = nil, err == nil && !a.Known()
-	first.err = err
-	close(first.done)
 }
