@@ -16,3 +16,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// RefusalPause returns the pause after a server has refused a token, by the one before. Pauses double from
+// 1 s to 64 s.
+func RefusalPause(before time.Duration) time.Duration {
+	return min(max(2*before, time.Second), 64*time.Second)
+}

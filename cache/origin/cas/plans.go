@@ -241,8 +241,8 @@ func (ps *plans) findLocked(x codec.Hash, r codec.ChunkRange) (best plannedRange
 // maxLooks is how many ranges are compared for the smallest one.
 const maxLooks = 64
 
-// renew replaces the addresses old of a plan, once for all callers. If the server has no such plan any
-// longer, it drops the plan, and the error is errRestart: the plan of another file may have the chunks.
+// renew replaces the addresses old of a plan, once for all callers. It drops a plan that the server no
+// longer has. The error is then errRestart, because the plan of another file may have the chunks.
 func (c *Client) renew(ctx context.Context, p *plan, old *addresses) (*addresses, error) {
 	if a := p.addresses.Load(); a != old {
 		return a, nil

@@ -41,12 +41,6 @@ func StaticToken(address, value string) TokenSource {
 	return TokenFunc(func(context.Context) (Token, error) { return Token{URL: address, Value: value}, nil })
 }
 
-// Pauses after a refused token. They double from the first to the last.
-const (
-	minRefusal = time.Second
-	maxRefusal = 64 * time.Second
-)
-
 // rememberRefusal is how long a refusal of the TokenSource is returned without another call, and the
 // least time between renewals that did not help.
 const rememberRefusal = 10 * time.Second
@@ -184,7 +178,7 @@ func (ts *tokens) refuse(t *activeToken) {
 	if ts.pause > 0 {
 		ts.next, ts.refusal = ts.now().Add(ts.pause), errToken
 	}
-	ts.pause = min(max(2*ts.pause, minRefusal), maxRefusal)
+	ts.pause = origin.RefusalPause(ts.pause)
 }
 
 // minAge is the age from which a token that may not read a file is replaced. A token may be limited

@@ -12,12 +12,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
-// Pauses after the Hub has refused a token. They double from the first to the last.
-const (
-	minRefusal = time.Second
-	maxRefusal = 64 * time.Second
-)
-
 // An authorizer adds the token to requests. The token is read for each request, so that it can be
 // renewed. A refused one is not sent again during a pause.
 type authorizer struct {
@@ -63,7 +57,7 @@ func (a *authorizer) refused(value string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := a.now(); value == a.value && !now.Before(a.resume) {
-		a.pause = min(max(2*a.pause, minRefusal), maxRefusal)
+		a.pause = origin.RefusalPause(a.pause)
 		a.resume = now.Add(a.pause)
 	}
 }

@@ -12,12 +12,8 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
-// Pauses after a refusal. They double from the first to the last.
-const (
-	minRefusal = time.Second
-	maxRefusal = 64 * time.Second
-	rereadEach = time.Second // of the credentials, during a pause
-)
+// rereadEach is the time between two reads of the credentials during a pause.
+const rereadEach = time.Second
 
 // credentials are the header Authorization of the requests to one server. After a 401 they are
 // read again, so that a token can be rotated. A server that refuses them gets no further request
@@ -159,7 +155,7 @@ func (c *credentials) refuse(r *http.Request) error {
 		return errRotated
 	}
 	now := time.Now()
-	c.pause = min(max(2*c.pause, minRefusal), maxRefusal)
+	c.pause = origin.RefusalPause(c.pause)
 	c.next, c.reread = now.Add(c.pause), now.Add(rereadEach)
 	return c.refusalLocked()
 }
