@@ -95,7 +95,7 @@ func (f *File) mayContinueAs(next *File) bool {
 // supersede ends the use of a dropped file whose handles may return unproven bytes. The kernel would show
 // them to the readers of the file that replaces it, and neither file would be read whole.
 func (f *File) supersede() {
-	if f.tracker != nil && !f.gated && !f.isProven() {
+	if f.tracker != nil && !f.gated {
 		f.tracker.fail(f.named(codec.Corrupt("file info block", f.block, "the file was opened again after an error, and is another one now")))
 	}
 }
@@ -185,10 +185,7 @@ func (f *File) note(g *group, term int, r codec.ChunkRange, off int64, leaves []
 		return nil
 	}
 	err = f.named(err)
-	if f.tracker.isProven() {
-		f.r.c.DropUnproven(g.layout.terms[term].Xorb, r)
-		return err
-	}
+	f.r.c.DropUnproven(g.layout.terms[term].Xorb, r)
 	f.markWrong(err)
 	return err
 }
@@ -211,10 +208,11 @@ type fileError struct {
 func (e *fileError) Error() string { return fmt.Sprintf("file %s: %v", e.file, e.err) }
 func (e *fileError) Unwrap() error { return e.err }
 
-// markWrong ends the use of a file that is wrong. Readers of a gated file may still get its next fetch.
+// markWrong ends the use of a file that is wrong, unless it is proven. Readers of a gated file may still get
+// its next fetch.
 func (f *File) markWrong(err error) {
 	switch {
-	case f.fixed:
+	case f.fixed || f.tracker.isProven():
 		return
 	case f.gated:
 		f.discard()

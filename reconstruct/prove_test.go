@@ -883,6 +883,36 @@ func TestUnprovenWholeReadsProve(t *testing.T) {
 	}
 }
 
+// A proven file stays usable when a later whole read of it misses chunks or gets damaged ones.
+func TestUnprovenFailedWholeReadOfProvenFile(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		for _, want := range []error{origin.ErrNotFound, codec.ErrCorrupt} {
+			t.Run(fmt.Sprintf("strict=%v, %v", strict, want), func(t *testing.T) {
+				s, f := large(t, largeChunks)
+				m := mountPlan(t, s, "", Options{Strict: strict})
+				m.OnCorrupt(func(codec.FileID) { t.Error("the file is reported as corrupt") })
+				h := m.handle(t, f.ID())
+				if _, err := scan(t.Context(), h, f.Info.Size()); err != nil || !h.File().isProven() {
+					t.Fatalf("proven %v, %v", h.File().isProven(), err)
+				}
+				m.forgetChunks(t)
+				m.plan.Before = func(context.Context, codec.Hash, codec.ChunkRange) error { return want }
+				if _, err := io.Copy(io.Discard, newVerifyReader(t.Context(), h.File(), nil)); !errors.Is(err, want) {
+					t.Errorf("the whole read: %v", err)
+				}
+				m.plan.Before = nil
+				if err := tryRead(t.Context(), h, f.Bytes(), 0, 10); err != nil {
+					t.Errorf("a later read: %v", err)
+				}
+				if m.isSuspect(f.ID()) {
+					t.Error("the file is suspect")
+				}
+				m.sound(t, f)
+			})
+		}
+	}
+}
+
 // A gated file that was wrong at first is materialized with the chunks of the second fetch.
 func TestUnprovenMaterializeAfterSecondFetch(t *testing.T) {
 	s, f := large(t, largeChunks)

@@ -141,15 +141,14 @@ func (t *tracker) prove() error {
 }
 
 // fail ends the use of a file with an error for all readers. It returns false if it was called
-// before.
+// before, or if the file is proven: a wrong copy of a chunk has another mark.
 func (t *tracker) fail(err error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err() != nil {
+	if t.err() != nil || t.isProven() {
 		return false
 	}
 	t.failed.Store(&err)
-	t.proven.Store(false)
 	return true
 }
 
