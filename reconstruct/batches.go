@@ -55,9 +55,6 @@ func (b batch) of() codec.Term { return b.g.layout.terms[b.term] }
 // ends reports whether b has the last chunks of its term.
 func (b batch) ends() bool { return b.chunks.End == b.of().Chunks.End }
 
-// termIndex returns the index in the file of the term that b is of.
-func (b batch) termIndex() int { return b.g.firstTerm() + b.term }
-
 // next returns the batch behind b; false at the end.
 func (b batch) next(ctx context.Context) (batch, bool, error) {
 	f := b.g.file

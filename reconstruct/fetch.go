@@ -27,6 +27,10 @@ func (e *TermError) Error() string { return fmt.Sprintf("term %d: %v", e.Term, e
 // Unwrap returns the cause.
 func (e *TermError) Unwrap() error { return e.Err }
 
+func (g *group) termError(term int, err error) error {
+	return &TermError{File: g.file.id, Term: g.firstTerm() + term, Xorb: g.layout.terms[term].Xorb, Err: err}
+}
+
 // fetch fills p with the bytes of the file from off on. All of them exist.
 func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 	for len(p) > 0 {
@@ -105,8 +109,8 @@ func (g *group) fetchPiece(ctx context.Context, term int, p []byte, off int64) (
 		return nil
 	}
 	f.forgetAfter(err)
-	f.contradict(t.Xorb, err)
-	return &TermError{File: f.id, Term: g.firstTerm() + term, Xorb: t.Xorb, Err: err}
+	f.contradict(t.Xorb, r, err)
+	return g.termError(term, err)
 }
 
 // readPiece reads a piece, which is skip bytes behind the start of chunks r. It records the chunks

@@ -82,7 +82,7 @@ func (f *File) materialize(ctx context.Context, sum *[32]byte, read func(n int64
 		w := newVerifyReader(ctx, f, sum)
 		w.addSum()
 		err := f.putFile(w, read)
-		if f.tracker != nil && isWrong(err) && !again {
+		if f.tracker != nil && mayBeRepaired(err) && !again {
 			if err := f.proveNext(ctx); err != nil {
 				return err
 			}

@@ -123,9 +123,6 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 		return f.gotPages(ctx, off, int64(len(p)))
 	case errors.Is(err, errOtherChunk) && f.tracker.isProven():
 		return f.readProven(ctx, p, off) // it was proven meanwhile
-	case errors.Is(err, codec.ErrCorrupt) && !f.gated:
-		f.discard() // chunks on disk that do not fit the terms would fail later mounts, too
-		return err
 	default:
 		return err
 	}
@@ -282,7 +279,7 @@ func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File
 	next = f
 	isSuspect := f.r.isSuspect(f.id)
 	if !isSuspect {
-		if err := f.prove(ctx, w); err == nil || !isWrong(err) {
+		if err := f.prove(ctx, w); err == nil || !mayBeRepaired(err) {
 			return f, err
 		}
 	}
@@ -300,7 +297,7 @@ func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File
 		f.r.contradicted(f.id)
 	case err == nil && next != f:
 		f.successor.Store(next)
-	case err != nil && isWrong(err):
+	case mayBeRepaired(err):
 		err = next.named(err)
 		next.discard()
 		next.tracker.fail(err)
@@ -310,23 +307,40 @@ func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File
 	return next, err
 }
 
-// contradict handles the error of a read of xorb x. A proven hash that contradicts all copies of a
-// chunk may be that of another xorb, which a wrong plan has named x. Such a chunk becomes unproven,
-// and the hash of the file decides.
-func (f *File) contradict(x codec.Hash, err error) {
-	var of *codec.ChunkError
-	if f.tracker == nil || !errors.Is(err, codec.ErrCorrupt) || !errors.As(err, &of) {
+// contradict handles the error of a read of chunks r of xorb x. Unproven chunks are dropped, since they
+// may not fit the term.
+//
+// A proven hash that contradicts all copies of a chunk may be that of another xorb, which a wrong plan has
+// named x. Such a chunk becomes unproven, and the next open gets a gated file: its hash decides.
+func (f *File) contradict(x codec.Hash, r codec.ChunkRange, err error) {
+	if f.tracker == nil || !errors.Is(err, codec.ErrCorrupt) {
 		return
 	}
-	r := codec.ChunkRange{Start: uint32(of.Chunk), End: uint32(of.Chunk) + 1}
-	if f.r.c.Proven(x, r) != nil {
-		f.r.c.Prove([]origin.ChunkHashes{{Xorb: x, Start: r.Start, Leaves: make([]merkle.Leaf, 1)}})
+	f.r.c.DropUnproven(x, r)
+	var of *codec.ChunkError
+	if !errors.As(err, &of) {
+		return
+	}
+	r = codec.ChunkRange{Start: uint32(of.Chunk), End: uint32(of.Chunk) + 1}
+	if proven := f.r.c.Proven(x, r); proven == nil || proven[0].Hash.IsZero() {
+		return
+	}
+	f.r.c.Prove([]origin.ChunkHashes{{Xorb: x, Start: r.Start, Leaves: make([]merkle.Leaf, 1)}})
+	if !f.gated && !f.isProven() {
+		f.discard()
 	}
 }
 
-// isWrong reports whether err shows that a file or its plan is wrong. A sumError shows that neither
-// is, but the entry that leads to them.
+// isWrong reports whether err shows that a file or its plan is wrong. Other errors concern one read: a chunk
+// may be missing, or damaged on its way.
 func isWrong(err error) bool {
+	var wrong *fileError
+	return errors.As(err, &wrong)
+}
+
+// mayBeRepaired reports whether another fetch of a file, with another plan, may end without err. A sumError
+// shows that the entry is wrong that leads to the file.
+func mayBeRepaired(err error) bool {
 	return (errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)) && !isSumError(err)
 }
 
@@ -341,10 +355,10 @@ func (f *File) Prove(ctx context.Context) error {
 		return nil
 	}
 	err := f.inRoom(ctx, f.prove)
-	if err == nil || !isWrong(err) {
+	if !isWrong(err) {
 		return err
 	}
-	f.markWrong(f.named(err))
+	f.markWrong(err)
 	return f.proveNext(ctx)
 }
 
@@ -374,10 +388,10 @@ func (f *File) proveNext(ctx context.Context) error {
 
 // prove proves a file from the hashes that are known, or else reads it.
 func (f *File) prove(ctx context.Context, w *progressWatch) error {
-	if err := f.proveByProven(ctx); err == nil || isWrong(err) {
+	if err := f.proveByProven(ctx); !errors.Is(err, errUnknownHash) {
 		return err
 	}
-	if err := f.proveBySeen(ctx); err == nil || isWrong(err) {
+	if err := f.proveBySeen(ctx); !errors.Is(err, errUnknownHash) {
 		return err
 	}
 	if f.size > smallFile || f.hasUnknown(ctx) {
@@ -458,14 +472,14 @@ func (f *File) checkContent(ctx context.Context, content []byte, w *progressWatc
 		return err
 	}
 	if h == nil {
-		if err := f.proveBySeen(ctx); err == nil || isWrong(err) || ctx.Err() != nil {
+		if err := f.proveBySeen(ctx); !errors.Is(err, errUnknownHash) {
 			return err
 		}
 		return f.readSeen(ctx, w)
 	}
 	h.Write(content)
 	if got := h.Sum(nil); !bytes.Equal(got, want) {
-		return otherContent(got, want)
+		return f.otherContent(got, want)
 	}
 	return f.proved(ctx)
 }
@@ -477,12 +491,14 @@ func (f *File) checkRead(ctx context.Context) (struct{}, error) {
 	defer cancel()
 	defer context.AfterFunc(f.r.ctx, cancel)()
 	err := f.proveBySeen(ctx)
-	if err != nil && !isWrong(err) && ctx.Err() == nil {
+	if errors.Is(err, errUnknownHash) {
 		err = f.inRoom(ctx, f.readSeen)
 	}
-	if err != nil && isWrong(err) {
-		err = f.named(err)
+	switch {
+	case isWrong(err):
 		f.markWrong(err)
+	case err != nil:
+		f.forgetAfter(err) // later reads check the file again
 	}
 	return struct{}{}, err
 }
@@ -565,22 +581,22 @@ func (f *File) checkTerm(g *group, term int, leaves []merkle.Leaf) error {
 		size += leaf.Size
 	}
 	if size != uint64(t.Size) {
-		return codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, size, t.Size)
+		return f.named(codec.Corrupt("term", 0, "chunks %v are %d bytes, the term says %d", t.Chunks, size, t.Size))
 	}
 	if err := f.tracker.note(g, term, t.Chunks, 0, leaves); err != nil {
-		return fmt.Errorf("term %d: %w", g.firstTerm()+term, err)
+		return f.named(fmt.Errorf("term %d: %w", g.firstTerm()+term, err))
 	}
 	return nil
 }
 
 // otherFile is the error of a file whose chunks make another one.
 func (f *File) otherFile(got codec.Hash) error {
-	return codec.Corrupt("file info block", f.block, "its chunks make file %s", got)
+	return f.named(codec.Corrupt("file info block", f.block, "its chunks make file %s", got))
 }
 
 // otherContent is the error of a file whose content has another hash.
-func otherContent(got, want []byte) error {
-	return codec.Corrupt("content", 0, "its hash is %x, want %x", got, want)
+func (f *File) otherContent(got, want []byte) error {
+	return f.named(codec.Corrupt("content", 0, "its hash is %x, want %x", got, want))
 }
 
 // maxProved is how many chunks are given to the source at a time.

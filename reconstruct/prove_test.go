@@ -417,7 +417,7 @@ func TestUnprovenOpenAfterFailedRead(t *testing.T) {
 		"same plan":   {err: origin.ErrNotFound, lastErr: "its chunks make file"},
 		"unavailable": {err: origin.ErrUnavailable, lastErr: "its chunks make file"},
 		"other plan":  {err: origin.ErrNotFound, plan: inHalves, oldErr: "opened again"},
-		"corrupt":     {err: codec.ErrCorrupt, oldErr: "opened again"},
+		"corrupt":     {err: codec.ErrCorrupt, lastErr: "its chunks make file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
@@ -445,7 +445,7 @@ func TestUnprovenOpenAfterFailedRead(t *testing.T) {
 			}
 			fails.Store(false)
 			damage.Plan = c.plan
-			if m.plan.SetDamage(damage); c.oldErr != "" {
+			if m.plan.SetDamage(damage); c.plan != nil {
 				m.plan.SetDamage(origintest.Damage{Plan: c.plan})
 			}
 			second := m.handle(t, f.ID()).File()
@@ -913,6 +913,87 @@ func TestUnprovenFailedWholeReadOfProvenFile(t *testing.T) {
 	}
 }
 
+// The check of a sound file misses chunks or gets damaged ones, whose hashes were forgotten. Its reader gets
+// the error, and a later read checks the file again.
+func TestUnprovenFailedCheck(t *testing.T) {
+	for _, want := range []error{origin.ErrNotFound, codec.ErrCorrupt} {
+		t.Run(want.Error(), func(t *testing.T) {
+			s, f := large(t, largeChunks)
+			m := mountPlan(t, s, "", Options{})
+			m.OnCorrupt(func(codec.FileID) { t.Error("the file is reported as corrupt") })
+			file := m.handle(t, f.ID()).File() // without readahead
+			const last = (largeChunks - 2) << 16
+			if _, err := scan(t.Context(), file, last); err != nil {
+				t.Fatal(err)
+			}
+			m.forgetChunks(t)
+			m.plan.Before = func(_ context.Context, _ codec.Hash, r codec.ChunkRange) error {
+				if r.Start < largeChunks-2 {
+					return want
+				}
+				return nil
+			}
+			if err := tryRead(t.Context(), file, f.Bytes(), last, 2<<16); !errors.Is(err, want) {
+				t.Errorf("the last read: %v", err)
+			}
+			m.plan.Before = nil
+			if err := tryRead(t.Context(), file, f.Bytes(), 0, 10); err != nil || !file.isProven() {
+				t.Errorf("a later read: %v, proven: %v", err, file.isProven())
+			}
+			if m.isSuspect(f.ID()) {
+				t.Error("the file is suspect")
+			}
+		})
+	}
+}
+
+// A proof that misses chunks or gets damaged ones returns the error. The file stays usable for its readers.
+func TestUnprovenFailedProof(t *testing.T) {
+	for _, want := range []error{origin.ErrNotFound, codec.ErrCorrupt} {
+		t.Run(want.Error(), func(t *testing.T) {
+			s, f := large(t, largeChunks)
+			m := mountPlan(t, s, "", Options{})
+			m.OnCorrupt(func(codec.FileID) { t.Error("the file is reported as corrupt") })
+			file := m.handle(t, f.ID()).File() // without readahead
+			m.plan.Before = func(context.Context, codec.Hash, codec.ChunkRange) error { return want }
+			if err := file.Prove(t.Context()); !errors.Is(err, want) {
+				t.Errorf("the proof: %v", err)
+			}
+			m.plan.Before = nil
+			if err := tryRead(t.Context(), file, f.Bytes(), 0, 10); err != nil {
+				t.Errorf("a later read: %v", err)
+			}
+			if err := file.Prove(t.Context()); err != nil || !file.isProven() {
+				t.Errorf("a later proof: %v, proven: %v", err, file.isProven())
+			}
+		})
+	}
+}
+
+// One damaged answer fails one read. A later open of the file does not end the handle of that read.
+func TestUnprovenOpenAfterDamagedAnswer(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{})
+	first := m.handle(t, f.ID()).File() // without readahead
+	if err := tryRead(t.Context(), first, f.Bytes(), 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	m.plan.SetDamage(origintest.Damage{Bytes: func(_ codec.Hash, _ codec.ChunkRange, packed []byte) { packed[0] ^= 1 }})
+	if err := tryRead(t.Context(), first, f.Bytes(), 7<<16, 10); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("the damaged read: %v", err)
+	}
+	m.plan.SetDamage(origintest.Damage{})
+	second := m.handle(t, f.ID()).File()
+	for name, file := range map[string]*File{"first": first, "second": second} {
+		if got, err := scan(t.Context(), file, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+			t.Errorf("a scan of the %s handle: %d bytes, %v", name, len(got), err)
+		}
+	}
+	if second != first {
+		t.Error("the second open returned another file")
+	}
+}
+
 // A gated file that was wrong at first is materialized with the chunks of the second fetch.
 func TestUnprovenMaterializeAfterSecondFetch(t *testing.T) {
 	s, f := large(t, largeChunks)
@@ -1007,14 +1088,16 @@ func TestUnprovenLargeFile(t *testing.T) {
 	}
 }
 
-// A proven hash that contradicts the source is dropped, because a wrong plan may have named its
-// xorb. The hash of the file decides.
+// Proven hashes that contradict the source are dropped, because a wrong plan may have named their
+// xorb. The hash of the file decides, at the next open.
 func TestUnprovenContradiction(t *testing.T) {
 	s, f := large(t, largeChunks)
 	m := mountPlan(t, s, "", Options{})
 	term := f.Info.Terms[0]
-	wrong := origin.ChunkHashes{Xorb: term.Xorb, Start: 7, Leaves: []merkle.Leaf{{Hash: codec.Hash{1}, Size: 64 << 10}}}
-	m.c.Prove([]origin.ChunkHashes{wrong})
+	for _, chunk := range []uint32{7, 40} {
+		wrong := origin.ChunkHashes{Xorb: term.Xorb, Start: chunk, Leaves: []merkle.Leaf{{Hash: codec.Hash{1}, Size: 64 << 10}}}
+		m.c.Prove([]origin.ChunkHashes{wrong})
+	}
 	if _, err := m.tryScan(t, f); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("a chunk that contradicts its proven hash: %v", err)
 	}
@@ -1105,6 +1188,31 @@ func TestUnprovenMisfitLeavesDisk(t *testing.T) {
 	m.sound(t, f)
 	m.close(t)
 	mountPlan(t, s, dir, Options{}).sound(t, f)
+}
+
+// A reader of another file got a chunk that is too short for a term. The read of the term fails once.
+func TestUnprovenMisfitIsRequestedAgain(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	x := b.Xorb(pattern(largeChunks, 64<<10)...)
+	f, other := b.File(x.Term(0, largeChunks)), b.File(x.Term(0, largeChunks-1))
+	m := mountPlan(t, b.Store(), "", Options{})
+	m.plan.SetDamage(origintest.Damage{Chunk: func(_ codec.Hash, i uint32, content []byte) []byte {
+		if i == 10 {
+			return content[:1000]
+		}
+		return content
+	}})
+	file := m.handle(t, f.ID()).File() // without readahead
+	if err := tryRead(t.Context(), m.handle(t, other.ID()).File(), other.Bytes(), 10<<16, 10); err != nil {
+		t.Fatal(err)
+	}
+	m.plan.SetDamage(origintest.Damage{})
+	if _, err := file.ReadAt(t.Context(), make([]byte, 1<<16), 10<<16); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("the first read: %v", err)
+	}
+	if got, err := scan(t.Context(), file, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Errorf("a later scan: %d bytes, %v", len(got), err)
+	}
 }
 
 // A plan of another size than the listing says is requested once more.

@@ -147,7 +147,7 @@ func (f *File) readGroup(ctx context.Context, i int) (*group, error) {
 		return nil, err
 	}
 	if large != nil || fi.Size() != f.size || f.tracker != nil && sumOf(fi.Terms) != f.planSum {
-		return nil, fmt.Errorf("file %s: %w", f.id.File, codec.Corrupt("file info block", f.block, "it has changed since the file was opened"))
+		return nil, f.named(codec.Corrupt("file info block", f.block, "it has changed since the file was opened"))
 	}
 	if err := f.r.checkPlan(f.id, fi.Terms); err != nil {
 		return nil, err

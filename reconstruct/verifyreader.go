@@ -211,7 +211,7 @@ func (v *verifyReader) fill() {
 				v.f.forgetAfter(v.err)
 			}
 			if v.f.tracker != nil && isWrong(v.err) {
-				v.f.markWrong(v.f.named(v.err))
+				v.f.markWrong(v.err)
 			}
 		}
 	}
@@ -233,16 +233,19 @@ func (v *verifyReader) next() ([]byte, error) {
 	b, err := v.batch(at)
 	if err != nil && !v.f.fixed {
 		v.f.forgetAfter(err)
+		v.f.contradict(at.xorb, at.chunks, err)
 		if other := v.f.another(v.ctx, at.g, err); other != nil {
 			v.moveTo(other)
 			return v.next()
 		}
 	}
-	if err == nil && at.ends() && !v.midTerm {
-		err = v.endTerm(at)
-	}
 	if err != nil {
-		return nil, &TermError{File: v.f.id, Term: at.termIndex(), Xorb: at.xorb, Err: err}
+		return nil, at.g.termError(at.term, err)
+	}
+	if at.ends() && !v.midTerm {
+		if err := v.endTerm(at); err != nil {
+			return nil, v.f.named(at.g.termError(at.term, err))
+		}
 	}
 	v.last = at
 	if at.ends() {
@@ -408,7 +411,7 @@ func (v *verifyReader) endTerm(b batch) error {
 func (v *verifyReader) end() error {
 	v.hashing.Wait()
 	if err := v.endFile(); err != nil {
-		return v.f.named(err)
+		return err
 	}
 	v.f.verifiedWhole.Store(true)
 	if v.f.tracker != nil {
@@ -428,7 +431,7 @@ func (v *verifyReader) endFile() error {
 		return nil
 	}
 	if got := v.content.Sum(nil); !bytes.Equal(got, v.wantContent) {
-		return otherContent(got, v.wantContent)
+		return v.f.otherContent(got, v.wantContent)
 	}
 	return nil
 }
