@@ -62,9 +62,10 @@ func (g *gatedReader) Read(p []byte) (int, error) {
 				return 0, err
 			}
 		}
-		g.r = newVerifyReader(g.ctx, f, g.sum)
 		if content, ok := f.r.small.get(f.id); ok { // since the proof
 			g.r = bytes.NewReader(content)
+		} else {
+			g.r = newVerifyReader(g.ctx, f, g.sum)
 		}
 	}
 	return g.r.Read(p)
@@ -335,7 +336,7 @@ func (v *verifyReader) note(b batch, run *cache.Run, hashes []codec.Hash) error 
 	if err := v.f.note(b.g, b.term, b.chunks, v.size, leaves); err != nil {
 		return err
 	}
-	if v.fresh || v.chunks < maxFetched && !v.f.isProven() {
+	if v.chunks < maxFetched && (v.fresh || !v.f.isProven()) {
 		v.fetched = append(v.fetched, origin.ChunkHashes{Xorb: b.xorb, Start: b.chunks.Start, Leaves: leaves})
 	}
 	return nil
@@ -437,7 +438,8 @@ func (v *verifyReader) endFile() error {
 }
 
 // maxFetched is how many chunks of a file a verifyReader keeps the hashes of: 20 MiB, for about 32 GiB.
-// The cache may forget those of a much smaller file.
+// The cache may forget those of a much smaller file. Further chunks of a second fetch stay unproven. Later
+// reads request them again and compare them with the marks of the file.
 const maxFetched = 1 << 19
 
 // endProof stores the hashes of a file of a source without proofs.

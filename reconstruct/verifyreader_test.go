@@ -2,9 +2,13 @@ package reconstruct
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -188,4 +192,78 @@ func TestVerifyReaderRequestsUnknown(t *testing.T) {
 	if got, err := io.ReadAll(file.VerifyReader(t.Context(), nil)); err != nil || !bytes.Equal(got, f.Bytes()) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
+}
+
+// A parentContext counts the contexts that were made of it and not canceled.
+type parentContext struct {
+	context.Context
+	done     chan struct{}
+	children atomic.Int64
+}
+
+func (c *parentContext) Done() <-chan struct{} { return c.done }
+
+// AfterFunc is called by package context for each child. The result is called when the child is canceled.
+func (c *parentContext) AfterFunc(func()) (stop func() bool) {
+	c.children.Add(1)
+	return sync.OnceValue(func() bool { c.children.Add(-1); return true })
+}
+
+// A VerifyReader that was read to its end leaves nothing in its context.
+func TestVerifyReaderEndsItsContexts(t *testing.T) {
+	for _, chunks := range []int{1, largeChunks} {
+		t.Run(fmt.Sprintf("%d chunks", chunks), func(t *testing.T) {
+			s, f := large(t, chunks)
+			m := mountPlan(t, s, "", Options{})
+			file, err := m.Open(t.Context(), f.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := &parentContext{Context: t.Context(), done: make(chan struct{})}
+			if _, err := io.Copy(io.Discard, file.VerifyReader(ctx, nil)); err != nil {
+				t.Fatal(err)
+			}
+			if n := ctx.children.Load(); n != 0 {
+				t.Errorf("%d contexts are left", n)
+			}
+		})
+	}
+}
+
+// The second fetch of a very large file proves it, and stores the hashes of its first chunks alone. Readers get
+// no wrong chunk behind them.
+func TestSecondFetchStoresFirstHashes(t *testing.T) {
+	s, f := large(t, largeChunks)
+	m := mountPlan(t, s, "", Options{Strict: true})
+	m.suspects.Add(f.ID(), struct{}{}, 1)
+	file := m.handle(t, f.ID()).File() // without readahead
+	v := newVerifyReader(t.Context(), file, nil)
+	v.refetch()
+	v.chunks = maxFetched - batchChunks
+	var err error
+	for err == nil {
+		_, err = v.next()
+	}
+	v.batches.close()
+	if !errors.Is(err, io.EOF) || !file.isProven() {
+		t.Fatalf("proven %v, %v", file.isProven(), err)
+	}
+	for i, leaf := range m.c.Proven(f.Info.Terms[0].Xorb, f.Info.Terms[0].Chunks) {
+		if isProven := !leaf.Hash.IsZero(); isProven != (i < batchChunks) {
+			t.Errorf("chunk %d is proven: %v", i, isProven)
+		}
+	}
+	m.plan.SetDamage(wrongChunk(f.Info.Terms[0].Xorb, largeChunks-1, 0))
+	if err := tryRead(t.Context(), file, f.Bytes(), (largeChunks-1)<<16, 10); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a read of a wrong chunk: %v", err)
+	}
+	m.plan.SetDamage(origintest.Damage{})
+	calls, _ := m.plan.Requests()
+	if err := file.Prove(t.Context()); err != nil {
+		t.Errorf("a later proof: %v", err)
+	}
+	if again, _ := m.plan.Requests(); again != calls {
+		t.Errorf("%d requests of a later proof", again-calls)
+	}
+	m.sound(t, f)
 }
