@@ -155,8 +155,8 @@ func (c *Cache) put(drops int64, x codec.Hash, run *xorb.Run, store func() error
 }
 
 // Refetch requests chunks from the origin, although some may be in memory or on disk, and compares
-// them with no hash. The caller drops or proves them. They are stored as by RunStored once the
-// Unpack of the Run has unpacked all of them.
+// them with no hash. The caller drops or proves them. They are stored once the Unpack of the
+// Run has unpacked all of them, as with WaitForDisk.
 func (c *Cache) Refetch(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
 	run := &Run{replica: c.replicas.current(x), c: c, xorb: x, drops: c.drops.Count(), unchecked: true, waits: true}
 	got, err := (&transfer{c: c, xorb: x}).request(origin.NoCache(ctx), r)

@@ -18,7 +18,7 @@ type Run struct {
 	replica   int   // of the xorb
 	drops     int64 // of the Cache, at the start
 	unchecked bool  // see Refetch
-	waits     bool  // see RunStored
+	waits     bool  // see WaitForDisk
 	known     bool  // see RunKnown
 
 	// With a disk cache:
@@ -73,15 +73,9 @@ func (r *Run) Free() {
 	r.buf = nil
 }
 
-// RunStored is Run for a caller that reads the chunks again. The last Unpack waits for a busy disk,
-// at most for maxDrain.
-func (c *Cache) RunStored(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*Run, error) {
-	run, err := c.Run(ctx, x, r)
-	if err == nil {
-		run.waits = true
-	}
-	return run, err
-}
+// WaitForDisk makes the last Unpack wait for a busy disk, at most for maxDrain. It is for a caller that reads
+// the chunks again, and is called before the first Unpack.
+func (r *Run) WaitForDisk() { r.waits = true }
 
 // store gives all chunks to the disk.
 func (r *Run) store() error {

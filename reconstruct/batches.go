@@ -84,6 +84,7 @@ type batches struct {
 	most    int           // batches at once
 	last    *cache.Run    // that was returned; nil: none
 	run     runFunc
+	waits   bool // see cache.Run.WaitForDisk
 }
 
 // A runFunc fetches chunks, as Cache.Run.
@@ -99,12 +100,21 @@ type batchFetch struct {
 }
 
 func newBatches(ctx context.Context, f *File) *batches {
-	b := &batches{f: f, run: f.r.c.Run, always: remoteBatches, most: maxBatches}
+	b := &batches{f: f, run: f.r.c.RunKnown, always: remoteBatches, most: maxBatches}
+	if f.mayUseUnknown() {
+		b.run = f.r.c.Run
+	}
 	if f.r.c.Local() {
 		b.always, b.most = localBatches, localBatches
 	}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	return b
+}
+
+// mayUseUnknown reports whether a whole read of the file may use unknown chunks on disk. Wrong ones would end
+// the use of the file for its readers.
+func (f *File) mayUseUnknown() bool {
+	return f.tracker == nil || f.gated || f.tracker.isEmpty() && !f.r.open.isHeld(f)
 }
 
 // get returns a batch, which must be the first or follow the last one.
@@ -144,7 +154,9 @@ func (b *batches) begin(next batch, ahead int64) {
 	b.running.Go(func() {
 		defer close(f.done)
 		defer flight.Guard(&f.err)
-		f.run, f.err = b.run(b.ctx, f.xorb, f.chunks)
+		if f.run, f.err = b.run(b.ctx, f.xorb, f.chunks); f.err == nil && b.waits {
+			f.run.WaitForDisk()
+		}
 	})
 }
 

@@ -88,6 +88,14 @@ func (fs *files) hold(f *File) (now *File, release func()) {
 	return f, func() { fs.release(h) }
 }
 
+// isHeld reports whether f has open handles.
+func (fs *files) isHeld(f *File) bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	h := fs.held[f.id]
+	return h != nil && h.f == f
+}
+
 func (fs *files) release(h *heldFile) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

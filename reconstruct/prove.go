@@ -396,9 +396,7 @@ func (f *File) prove(ctx context.Context, w *progressWatch) error {
 	}
 	if f.size > smallFile || f.hasUnknown(ctx) {
 		v := newVerifyReader(ctx, f, nil)
-		if f.size > smallFile {
-			v.batches.run = f.r.c.RunStored // readers read the chunks next
-		}
+		v.batches.waits = f.size > smallFile // readers read the chunks next
 		return f.readAll(ctx, v, w)
 	}
 	content := make([]byte, f.size)

@@ -35,13 +35,14 @@ type planMount struct {
 	disk *disk.Store
 }
 
-// mountPlan opens a Reader over the files of a store until close or the end of the test.
+// mountPlan opens a Reader over the files of a store until close or the end of the test. Another process may
+// own the disk cache.
 func mountPlan(t testing.TB, s origin.Store, dir string, o Options) *planMount {
 	t.Helper()
 	m := &planMount{}
 	if dir != "" {
 		var err error
-		if m.disk, err = disk.Open(dir, disk.Options{}); err != nil {
+		if m.disk, err = disk.Open(dir, disk.Options{Share: true}); err != nil {
 			t.Fatal(err)
 		}
 		m.plan = origintest.NewPlan(objects.New(s, objects.Options{}), m.disk)

@@ -3,11 +3,13 @@ package reconstruct
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"sync"
 	"testing"
 
+	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -177,5 +179,39 @@ func TestUnknownSmallFileUsesDisk(t *testing.T) {
 	m.sound(t, f)
 	if _, n := m.plan.Requests(); n != 4 {
 		t.Errorf("%d chunks were requested, 4 are not on disk", n)
+	}
+}
+
+// A whole read for the SHA-256 of a file with readers requests unknown chunks again.
+func TestUnknownVerifySHA256WithReaders(t *testing.T) {
+	s := newLiedStore(t)
+	m := mountPlan(t, s, s.dir, Options{})
+	h := m.handle(t, s.whole.ID())
+	if err := h.File().VerifySHA256(t.Context(), sha256.Sum256(s.whole.Bytes())); err != nil {
+		t.Error(err)
+	}
+	if err := tryRead(t.Context(), h, s.whole.Bytes(), int64(liedChunks.Start)<<16, 1<<16); err != nil {
+		t.Errorf("a later read: %v", err)
+	}
+}
+
+// A mount cannot replace unknown chunks on the disk of another process. The check of a file whose hashes were
+// forgotten requests them again.
+func TestUnknownCheckBesideOwner(t *testing.T) {
+	s := newLiedStore(t)
+	owner, err := disk.Open(s.dir, disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
+	m := mountPlan(t, s, s.dir, Options{})
+	file := m.handle(t, s.whole.ID()).File() // without readahead
+	const last = (largeChunks - 2) << 16
+	if _, err := scan(t.Context(), file, last); err != nil {
+		t.Fatal(err)
+	}
+	m.forgetChunks(t)
+	if err := tryRead(t.Context(), file, s.whole.Bytes(), last, 2<<16); err != nil || !file.isProven() {
+		t.Errorf("the last read: %v, proven: %v", err, file.isProven())
 	}
 }
