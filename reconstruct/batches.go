@@ -100,21 +100,15 @@ type batchFetch struct {
 }
 
 func newBatches(ctx context.Context, f *File) *batches {
-	b := &batches{f: f, run: f.r.c.RunKnown, always: remoteBatches, most: maxBatches}
-	if f.mayUseUnknown() {
-		b.run = f.r.c.Run
+	b := &batches{f: f, run: f.r.c.Run, always: remoteBatches, most: maxBatches}
+	if !f.gated && !f.isProven() && (f.hadHandle.Load() || !f.tracker.isEmpty()) {
+		b.run = f.r.c.RunKnown // wrong chunks would end the use of the file for its readers
 	}
 	if f.r.c.Local() {
 		b.always, b.most = localBatches, localBatches
 	}
 	b.ctx, b.cancel = context.WithCancel(ctx)
 	return b
-}
-
-// mayUseUnknown reports whether a whole read of the file may use unknown chunks on disk. Wrong ones would end
-// the use of the file for its readers.
-func (f *File) mayUseUnknown() bool {
-	return f.tracker == nil || f.gated || f.tracker.isEmpty() && !f.r.open.isHeld(f)
 }
 
 // get returns a batch, which must be the first or follow the last one.

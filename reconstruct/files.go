@@ -85,15 +85,8 @@ func (fs *files) hold(f *File) (now *File, release func()) {
 		fs.held[f.id] = h
 	}
 	h.handles++
+	f.hadHandle.Store(true)
 	return f, func() { fs.release(h) }
-}
-
-// isHeld reports whether f has open handles.
-func (fs *files) isHeld(f *File) bool {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	h := fs.held[f.id]
-	return h != nil && h.f == f
 }
 
 func (fs *files) release(h *heldFile) {

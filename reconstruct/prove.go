@@ -103,9 +103,6 @@ func (f *File) supersede() {
 // readUnproven is read for a file of a source without proofs.
 func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	f = f.current()
-	if err := f.tracker.err(); err != nil {
-		return err
-	}
 	if f.NeedsProof() {
 		next, err := f.awaitProof(ctx)
 		if err != nil {
@@ -115,17 +112,16 @@ func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 		defer cancel()
 		return next.readProven(ctx, p, off)
 	}
-	if f.tracker.isProven() {
-		return f.readProven(ctx, p, off)
+	if !f.tracker.isProven() {
+		err := f.fetch(ctx, p, off)
+		if err == nil {
+			return f.gotPages(ctx, off, int64(len(p)))
+		}
+		if !errors.Is(err, errOtherChunk) || !f.tracker.isProven() {
+			return err
+		}
 	}
-	switch err := f.fetch(ctx, p, off); {
-	case err == nil:
-		return f.gotPages(ctx, off, int64(len(p)))
-	case errors.Is(err, errOtherChunk) && f.tracker.isProven():
-		return f.readProven(ctx, p, off) // it was proven meanwhile
-	default:
-		return err
-	}
+	return f.readProven(ctx, p, off)
 }
 
 // awaitProof waits for the proof of a file, and returns the file to read.
@@ -205,11 +201,11 @@ type fileError struct {
 func (e *fileError) Error() string { return fmt.Sprintf("file %s: %v", e.file, e.err) }
 func (e *fileError) Unwrap() error { return e.err }
 
-// markWrong ends the use of a file that is wrong, unless it is proven. Readers of a gated file may still get
-// its next fetch.
+// markWrong ends the use of an unproven file if err shows that it is wrong. Readers of a gated file may still
+// get its next fetch.
 func (f *File) markWrong(err error) {
 	switch {
-	case f.fixed || f.tracker.isProven():
+	case !isWrong(err) || f.fixed || f.isProven():
 		return
 	case f.gated:
 		f.discard()
@@ -279,7 +275,7 @@ func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File
 	next = f
 	isSuspect := f.r.isSuspect(f.id)
 	if !isSuspect {
-		if err := f.prove(ctx, w); err == nil || !mayBeRepaired(err) {
+		if err := f.prove(ctx, w); !mayBeRepaired(err) {
 			return f, err
 		}
 	}
@@ -289,17 +285,15 @@ func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File
 			return nil, err
 		}
 	}
-	err = next.refetch(ctx, w)
-	switch {
-	case err == nil && next.size != f.size:
+	if err = next.refetch(ctx, w); err == nil && next.size != f.size {
 		err = f.otherSize(next)
-		f.tracker.fail(err)
-		f.r.contradicted(f.id)
+	}
+	switch {
 	case err == nil && next != f:
 		f.successor.Store(next)
 	case mayBeRepaired(err):
 		err = next.named(err)
-		next.discard()
+		next.markWrong(err) // unless it is proven: f alone is wrong then
 		next.tracker.fail(err)
 		f.tracker.fail(err)
 		f.r.contradicted(f.id)
@@ -326,7 +320,7 @@ func (f *File) contradict(x codec.Hash, r codec.ChunkRange, err error) {
 		return
 	}
 	f.r.c.Prove([]origin.ChunkHashes{{Xorb: x, Start: r.Start, Leaves: make([]merkle.Leaf, 1)}})
-	if !f.gated && !f.isProven() {
+	if !f.isProven() {
 		f.discard()
 	}
 }
@@ -444,23 +438,23 @@ func (f *File) readAll(ctx context.Context, v *verifyReader, w *progressWatch) e
 	var content []byte
 	for {
 		b, err := v.next()
-		switch {
-		case err == nil:
-			w.progress()
-			if f.size <= smallFile {
-				content = append(content, b...)
-			}
-			continue
-		case !errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
 			return err
 		}
+		w.progress()
 		if f.size <= smallFile {
-			f.r.small.add(f.id, content)
-		} else {
-			f.r.c.Flush(ctx) // its readers come next
+			content = append(content, b...)
 		}
-		return nil
 	}
+	if f.size <= smallFile {
+		f.r.small.add(f.id, content)
+	} else {
+		f.r.c.Flush(ctx) // its readers come next
+	}
+	return nil
 }
 
 // checkContent checks the content of a small file that was just read.
@@ -492,11 +486,9 @@ func (f *File) checkRead(ctx context.Context) (struct{}, error) {
 	if errors.Is(err, errUnknownHash) {
 		err = f.inRoom(ctx, f.readSeen)
 	}
-	switch {
-	case isWrong(err):
-		f.markWrong(err)
-	case err != nil:
-		f.forgetAfter(err) // later reads check the file again
+	if err != nil {
+		f.forgetAfter(err)
+		f.markWrong(err) // else later reads check the file again
 	}
 	return struct{}{}, err
 }

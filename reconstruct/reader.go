@@ -202,6 +202,7 @@ type File struct {
 	successor    atomic.Pointer[File]
 	inodes       sync.Map // numbers for which KeepsPages was called
 	dropped      bool     // no later open returns it; guarded by files.mu
+	hadHandle    atomic.Bool
 
 	verifiedWhole atomic.Bool // a complete read has matched the file hash
 	readBacking   atomic.Bool // a read has returned bytes of the plain file

@@ -36,9 +36,7 @@ func (f *File) VerifyReader(ctx context.Context, sum *[32]byte) io.Reader {
 		return &gatedReader{ctx: ctx, f: f, sum: sum}
 	}
 	v := newVerifyReader(ctx, f, sum)
-	if f.tracker != nil {
-		v.batches.run = f.r.c.RunKnown // chunks of a server that lied would fail a read of a sound one
-	}
+	v.batches.run = f.r.c.RunKnown // chunks of a server that lied would fail a read of a sound one
 	return v
 }
 
@@ -97,14 +95,13 @@ func (r *Reader) CheckChunks(ctx context.Context, fi *shard.FileInfo, read func(
 	for {
 		batch, err := w.next()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
 		read(int64(len(batch)))
 	}
-	return nil
 }
 
 // batchChunks is how many chunks are read and unpacked at a time: at most 4 MiB.
@@ -210,8 +207,6 @@ func (v *verifyReader) fill() {
 			v.batches.close()
 			if !errors.Is(v.err, io.EOF) && (v.f.tracker == nil || !isSumError(v.err)) {
 				v.f.forgetAfter(v.err)
-			}
-			if v.f.tracker != nil && isWrong(v.err) {
 				v.f.markWrong(v.err)
 			}
 		}
@@ -300,7 +295,9 @@ func (v *verifyReader) batch(b batch) ([]byte, error) {
 		if err == nil {
 			n := int(run.UnpackedSize())
 			v.buf = slices.Grow(v.buf[:0], n)[:n]
-			err = xorbError(b.xorb, unpackAll(v.ctx, run, v.buf, hashes[:]))
+			if err = unpackAll(v.ctx, run, v.buf, hashes[:]); err != nil {
+				err = fmt.Errorf("xorb %s: %w", b.xorb, err)
+			}
 		}
 		if err == nil && v.f.tracker != nil {
 			err = v.note(b, run, hashes[:r.Len()])
@@ -360,13 +357,6 @@ func (v *verifyReader) moveTo(g *group) {
 		v.midTerm = !v.last.ends()
 		return
 	}
-}
-
-func xorbError(x codec.Hash, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("xorb %s: %w", x, err)
 }
 
 // unpackAll unpacks all chunks of a run into dst, on all cores, and returns their hashes in
