@@ -41,7 +41,9 @@ func (f *File) fetch(ctx context.Context, p []byte, off int64) error {
 		}
 		n := min(int64(len(p)), g.layout.size()-off)
 		if n <= 0 {
-			return f.named(codec.Corrupt("terms", 0, "end at %d, before byte %d of the file", g.layout.size(), off))
+			err := f.named(codec.Corrupt("terms", 0, "end at %d, before byte %d of the file", g.layout.size(), off))
+			f.forgetAfter(err)
+			return err
 		}
 		err = g.fetch(ctx, p[:n], off)
 		if err != nil {

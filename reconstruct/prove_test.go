@@ -1351,13 +1351,16 @@ func TestUnprovenProofOfAnotherSize(t *testing.T) {
 	})
 }
 
-// A read behind the terms of a file is an error.
+// A read behind the terms of a file is an error. The next open requests them again.
 func TestReadBehindTerms(t *testing.T) {
 	s, f := large(t, 3)
 	file := open(t, s, f.ID())
 	file.size++
 	if _, err := file.ReadAt(t.Context(), make([]byte, 1), file.size-1); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("error = %v, want codec.ErrCorrupt", err)
+	}
+	if next, err := file.r.Open(t.Context(), f.ID()); err != nil || next == file {
+		t.Errorf("the next open returned the same file, or %v", err)
 	}
 }
 
