@@ -164,13 +164,14 @@ func (s *Store) fileFailed(d *folder, w *index.WholeFile, err error) {
 	}
 	if errors.Is(err, errChecksum) {
 		w.Corrupt.Store(true)
-		s.corrupt.Store(w.Hash, nil)
-		if s.Shared() {
-			d.flagForOwner(w)
-		}
+		s.corrupt.Store(w.Hash, nil) // before the next Load, see use
+		d.flagCorrupt(w)
 	}
-	if d != s.disk.Load() {
-		return // a new folder replaced d, and its own opens find the damage
+	if current := s.disk.Load(); d != current {
+		if again := current.index.File(w.Hash); again != nil && s.WasCorrupt(w.Hash) {
+			s.scrubber.markSuspect(current, again)
+		}
+		return // the opens of the new folder find other damage
 	}
 	if s.forgetFile(w.Hash) && !s.gone(err) {
 		s.dropped("file "+w.Hash.String(), err)

@@ -138,14 +138,15 @@ func readOnce(f vfs.File, b []byte, off int64) error {
 	return nil
 }
 
-// flagForOwner changes the ctime of a corrupt file, so that the owner of the folder compares it.
-func (d *folder) flagForOwner(w *index.WholeFile) {
+// flagCorrupt changes the ctime of a corrupt file, so that the owner of the folder compares the file. The
+// next owner does so, too, if no journal records the damage. A suspended store has no journal.
+func (d *folder) flagCorrupt(w *index.WholeFile) {
 	f, err := d.Open(w.Name(), false)
 	if err != nil {
 		return
 	}
 	if plain := f.OSFile(); plain != nil {
-		_ = plain.Chmod(os.FileMode(0o600)) // on a read-only file system the owner finds the damage later
+		_ = plain.Chmod(os.FileMode(0o600)) // on a read-only file system a later comparison finds the damage
 	}
 	_ = f.Close() // nothing was written
 }

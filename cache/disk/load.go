@@ -22,7 +22,7 @@ func (wr *writer) load() error {
 		wr.abandonLog()
 		return errors.Join(err, wr.d.close())
 	}
-	wr.s.disk.Store(wr.d)
+	wr.s.use(wr.d)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
+	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
 
 // stealthily changes a byte of a file of which the time of change stays what it was.
@@ -333,5 +335,138 @@ func TestD09_VerifiedByAnother(t *testing.T) {
 	until(t, "the owner deletes it", func() bool {
 		_, err := os.Stat(path)
 		return os.IsNotExist(err) && owner.saw(EventDropped) == 1
+	})
+}
+
+// suspend suspends a store until resume is called.
+func (b *fixture) suspend() (resume func()) {
+	b.t.Helper()
+	var works atomic.Bool
+	b.disk.addFault(func(op, name string) error {
+		if name == vfs.ProbeName && !works.Load() {
+			return unix.EIO
+		}
+		return nil
+	})
+	for range maxFailures {
+		b.failed("reading", errTimeout)
+	}
+	return func() {
+		b.t.Helper()
+		before := b.saw(EventResumed)
+		works.Store(true)
+		until(b.t, "it resumes", func() bool { return b.saw(EventResumed) > before })
+	}
+}
+
+// addFault is setFault that keeps the former fault.
+func (d *simDisk) addFault(f func(op, name string) error) {
+	d.mu.Lock()
+	before := d.fault
+	d.mu.Unlock()
+	d.setFault(func(op, name string) error {
+		if before != nil {
+			if err := before(op, name); err != nil {
+				return err
+			}
+		}
+		return f(op, name)
+	})
+}
+
+// TestD09_CorruptWhileSuspended suspends a store during the comparison of a corrupt file. The store does
+// not return the file after it has resumed.
+func TestD09_CorruptWhileSuspended(t *testing.T) {
+	for name, resumesBefore := range map[string]bool{"found before the store resumes": false, "found after the store has resumed": true} {
+		t.Run(name, func(t *testing.T) {
+			d := newSimDisk()
+			b := open(t, d)
+			b.keepFile(1)
+			b.keepFile(2)
+			b = b.again()
+			d.rot(index.FileName(hashOf(1)))
+			comparing, proceed, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			wait, end := sync.OnceFunc(func() { close(comparing); <-proceed }), sync.OnceFunc(func() { close(ended) })
+			d.setFault(func(op, name string) error {
+				switch {
+				case op == "read" && name == index.FileName(hashOf(1)):
+					wait()
+				case op == "read" && name == index.FileName(hashOf(2)):
+					end()
+				}
+				return nil
+			})
+			b.openFile(1)
+			<-comparing
+			resume := b.suspend()
+			if !resumesBefore {
+				close(proceed)
+				until(t, "it is found corrupt", func() bool { return b.WasCorrupt(hashOf(1)) })
+			}
+			resume()
+			if resumesBefore {
+				close(proceed)
+			}
+			b.openFile(2) // its comparison follows that of the first
+			<-ended
+			until(t, "it is deleted", func() bool {
+				if b.hasFile(1) { // it fails for wrong bytes
+					t.Fatal("it is returned")
+				}
+				return !d.there(index.FileName(hashOf(1)))
+			})
+		})
+	}
+}
+
+// TestD09_ReplacedWhenSuspended suspends a store that has a good copy of a file that was corrupt.
+func TestD09_ReplacedWhenSuspended(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.keepFile(1)
+	b = b.again()
+	d.rot(index.FileName(hashOf(1)))
+	b.openFile(1).Close()
+	until(t, "it is deleted", func() bool { return !d.there(index.FileName(hashOf(1))) })
+	b.keepFile(1)
+	b.suspend()()
+	until(t, "it is returned", func() bool { return b.hasFile(1) })
+	if n := b.saw(EventDropped); n != 1 {
+		t.Errorf("%d files were dropped, want 1", n)
+	}
+}
+
+// TestD09_CorruptAfterSuspended closes a store that is suspended and has found a file corrupt. The next
+// store does not return the file.
+func TestD09_CorruptAfterSuspended(t *testing.T) {
+	dir := cacheDir(t)
+	b := openAt(t, dir, func(o *Options) { o.testing.probe = time.Hour })
+	b.keepFile(1)
+	path := filepath.Join(dir, index.FileName(hashOf(1)))
+	stealthily(t, path)
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	wr := b.writer.Load()
+	w := wr.d.index.File(hashOf(1))
+	w.CTime.Store(st.Ctim.Nano()) // as if the disk had changed the byte
+	if err := wr.do(func() error { wr.recordCtime(wr.d, w); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(10 * time.Millisecond) // the clock of the file system ticks
+	for range maxFailures {
+		b.failed("reading", errTimeout)
+	}
+	if err := b.scrubFile(t.Context(), wr.d, w, nil); !errors.Is(err, errChecksum) {
+		t.Fatal(err)
+	}
+	b.Close()
+	b = openAt(t, dir)
+	until(t, "it is found corrupt", func() bool {
+		if b.hasFile(1) {
+			t.Fatal("it is returned")
+		}
+		return b.saw(EventDropped) == 1
 	})
 }

@@ -36,7 +36,7 @@ func (s *Store) share() (err error) {
 	if err != nil {
 		return errors.Join(err, d.close())
 	}
-	s.disk.Store(d)
+	s.use(d)
 	return nil
 }
 

@@ -36,6 +36,18 @@ type Store struct {
 // Shared reports whether another process owns the folder and this one only reads it.
 func (s *Store) Shared() bool { return s.writer.Load() == nil }
 
+// use makes d the folder of the store. A suspended store did not record which files are corrupt, so
+// the journal in d may list them. A good copy may have replaced a file since, so a comparison decides.
+func (s *Store) use(d *folder) {
+	s.disk.Store(d)
+	s.corrupt.Range(func(h, _ any) bool {
+		if w := d.index.File(h.(codec.Hash)); w != nil {
+			s.scrubber.markSuspect(d, w)
+		}
+		return true
+	})
+}
+
 // down returns the reason why the disk is not used now.
 func (s *Store) down() error {
 	if s.closed.Load() {
