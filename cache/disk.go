@@ -80,35 +80,21 @@ func (c *Cache) readableOnDisk(x codec.Hash, r codec.ChunkRange) (stored codec.C
 	return stored
 }
 
-// unknownOnDisk returns those of chunks r on disk that are neither proven nor seen.
-func (c *Cache) unknownOnDisk(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
-	if c.packed == nil || c.seen == nil {
-		return nil
-	}
-	var unknown codec.ChunkSet
-	for _, m := range c.MissingForReads(x, r) {
-		unknown.Add(m)
-	}
-	for _, m := range c.packed.Missing(x, r) {
-		unknown.Remove(m)
-	}
-	return slices.Collect(unknown.Ranges(0, codec.MaxXorbChunks))
-}
-
-// HasUnknown reports whether some chunks of terms are on disk and unknown.
+// HasUnknown reports whether some chunks of terms are on disk and neither proven nor seen.
 func (c *Cache) HasUnknown(terms []codec.Term) bool {
-	return slices.ContainsFunc(terms, func(t codec.Term) bool { return len(c.unknownOnDisk(t.Xorb, t.Chunks)) > 0 })
-}
-
-// forgetReplaced forgets the chunks on disk that the next put stores again. It is not called before,
-// because a put may be impossible: the disk is full, or another process owns it.
-func (c *Cache) forgetReplaced(x codec.Hash, replaced []codec.ChunkRange) {
-	if len(replaced) == 0 || c.packed.WriteErr() != nil {
-		return
+	if c.packed == nil || c.seen == nil {
+		return false
 	}
-	for _, r := range replaced {
-		c.packed.Forget(x, r)
-	}
+	return slices.ContainsFunc(terms, func(t codec.Term) bool {
+		var unknown codec.ChunkSet
+		for _, m := range c.MissingForReads(t.Xorb, t.Chunks) {
+			unknown.Add(m)
+		}
+		for _, m := range c.packed.Missing(t.Xorb, t.Chunks) {
+			unknown.Remove(m)
+		}
+		return !unknown.IsEmpty()
+	})
 }
 
 // isKnown reports whether all chunks of a run from disk are proven or seen. An earlier process may
@@ -166,26 +152,25 @@ func diskCorrupt(x codec.Hash, err error) error {
 	return fmt.Errorf("xorb %s: %w: %s", x, errDiskCorrupt, err.Error())
 }
 
-// writeFetch stores the missing chunks of a fetch on disk. Each chunk is unpacked and compared
-// with its hash, if known, unless a reader has done so. The error is that of a panic.
+// writeFetch stores the chunks of a fetch on disk. They replace unknown copies there. Each chunk is
+// unpacked and compared with its hash, if known, unless a reader has done so. The error is that of a panic.
 func (c *Cache) writeFetch(f *fetch) (err error) {
 	defer flight.Guard(&err)
 	if c.packed.WriteErr() != nil {
 		return nil
 	}
-	c.forgetReplaced(f.xorb, f.replaced)
 	good := func(r codec.ChunkRange) codec.ChunkRange { return c.verifiedFrom(f, r) }
-	for r := range c.absentVerified(f.xorb, f.chunks, good) {
+	for r := range verifiedParts([]codec.ChunkRange{f.chunks}, good) {
 		c.putOnDisk(f, r)
 	}
 	return nil
 }
 
-// absentVerified yields ranges of chunks that are not on disk and are verified. good returns
-// the first chunks of a range, up to a corrupt one.
-func (c *Cache) absentVerified(x codec.Hash, all codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
+// verifiedParts yields the parts of ranges that are verified. good returns the first chunks of a
+// range, up to a corrupt one.
+func verifiedParts(ranges []codec.ChunkRange, good func(codec.ChunkRange) codec.ChunkRange) iter.Seq[codec.ChunkRange] {
 	return func(yield func(codec.ChunkRange) bool) {
-		for _, r := range c.packed.Missing(x, all) {
+		for _, r := range ranges {
 			for r.Start < r.End {
 				first := good(r)
 				if first.Len() > 0 && !yield(first) {

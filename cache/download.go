@@ -132,7 +132,7 @@ func (s *runStorer) store(run *xorb.Run, least int) {
 		s.buf = make([]byte, codec.MaxChunkSize)
 	}
 	good := func(r codec.ChunkRange) codec.ChunkRange { return s.verify(news, r) }
-	for r := range s.c.absentVerified(s.xorb, news.Chunks, good) {
+	for r := range verifiedParts(s.c.packed.Missing(s.xorb, news.Chunks), good) {
 		if s.diskErr == nil {
 			part := news.Slice(r)
 			s.diskErr = s.c.put(s.drops, s.xorb, part, func() error { return s.put(s.xorb, part, func() {}) })

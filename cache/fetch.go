@@ -77,7 +77,6 @@ func (c *Cache) request(ctx context.Context, f *fetch) (run *xorb.Run, err error
 	if !c.local { // readers may get the first chunks before the others
 		o.OnPartial = func(run *xorb.Run) { c.fetches.setPartial(f, run) }
 	}
-	f.replaced = c.unknownOnDisk(f.xorb, f.chunks) // before a reader of the first chunks has seen new ones
 	run, copied, err := c.chunksWithCopies(ctx, f.xorb, f.chunks, o)
 	if len(copied) > 0 { // no part was reported, so no reader looks at it yet
 		f.copied = copied

@@ -55,8 +55,7 @@ type fetch struct {
 	replica   int     // of the xorb
 	fromDisk  bool    // all of it was read from disk
 
-	copied   []codec.ChunkRange // the chunks that were copied on disk, see moved.go
-	replaced []codec.ChunkRange // the unknown chunks on disk that it replaces when it is stored
+	copied []codec.ChunkRange // the chunks that were copied on disk, see moved.go
 
 	next        *fetch       // of this xorb; guarded by fetchTable.mu
 	users       int          // guarded by fetchTable.mu

@@ -311,12 +311,15 @@ func TestUnknownChunksStayOnDisk(t *testing.T) {
 	for name, o := range map[string]struct {
 		share     bool // the disk of another process
 		queueFull bool
+		busy      bool // the disk accepts no put
 		wrong     bool // a chunk on disk is wrong
 	}{
 		"shared":            {share: true},
 		"shared, wrong":     {share: true, wrong: true},
 		"full queue":        {queueFull: true},
 		"full queue, wrong": {queueFull: true, wrong: true},
+		"busy":              {busy: true},
+		"busy, wrong":       {busy: true, wrong: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, p := unproven(t, same(10, 20_000)...)
@@ -332,7 +335,7 @@ func TestUnknownChunksStayOnDisk(t *testing.T) {
 			if !o.share {
 				owner.close(t)
 			}
-			d := openDisk(t, dir, disk.Options{Share: o.share})
+			d := openDisk(t, dir, disk.Options{Share: o.share, QueueBytes: 100_000})
 			m := &mount{disk: d, src: hook(x.src, nil)}
 			m.Cache = open(t, m.src, Options{MemoryBytes: noMemory, Disk: d})
 			if d.Shared() != o.share {
@@ -346,6 +349,14 @@ func TestUnknownChunksStayOnDisk(t *testing.T) {
 			if o.queueFull {
 				setQueued(m.fetches.writes.maxBytes)
 				defer setQueued(0)
+			}
+			if o.busy {
+				m.stall(t)
+				other := store(t, false, same(5, 20_000)...)
+				if err := d.PutRunNoCopy(other.Hash(), other.forge(t, chunks(0, 5)), func() {}); err != nil {
+					t.Fatal(err)
+				}
+				m.fetches.writes.cancelDrain()
 			}
 			for _, requests := range []int64{1, 0, 0} {
 				x.read(t, m.Cache, chunks(0, 10), 0, 200_000)
@@ -362,13 +373,60 @@ func TestUnknownChunksStayOnDisk(t *testing.T) {
 	}
 }
 
+// An unknown chunk on disk stays there if a RunKnown has a new copy that the disk does not accept.
+func TestRunKnownOfBusyDisk(t *testing.T) {
+	x, _ := unproven(t, same(10, 20_000)...)
+	dir := t.TempDir()
+	m := mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
+	x.read(t, m.Cache, chunks(0, 10), 0, 200_000)
+	m.settle(t)
+	m.close(t)
+	m = mountOn(t, dir, x.src, Options{MemoryBytes: noMemory})
+	run, err := m.RunKnown(t.Context(), x.Hash(), chunks(0, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.stall(t)
+	for i := range uint32(10) {
+		if _, err := run.Unpack(i, make([]byte, 20_000)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.wantRequested(t, "RunKnown", 1, 10)
+	if gaps := m.Missing(x.Hash(), chunks(0, 10)); len(gaps) > 0 {
+		t.Errorf("chunks %v are not on disk any more", gaps)
+	}
+}
+
+// The chunks of a Refetch replace no copy on disk, because nothing has proven them.
+func TestRefetchReplacesNothing(t *testing.T) {
+	x, p := unproven(t, same(4, 20_000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
+	x.read(t, m.Cache, chunks(0, 2), 0, 40_000)
+	m.settle(t)
+	p.SetDamage(changed(1, 1))
+	run, err := m.Refetch(t.Context(), x.Hash(), chunks(0, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint32(4) {
+		if _, err := run.Unpack(i, make([]byte, 20_000)); err != nil {
+			t.Error(err)
+		}
+	}
+	m.settle(t)
+	if n := m.wantGood(t, x); n != 4 {
+		t.Errorf("%d good chunks are on disk, want 4", n)
+	}
+}
+
 // The hash of an unknown chunk that a Run has unpacked is for proofs alone. Reads request the chunk until the
 // file is proven, also if the Run is stored after the disk has evicted the chunk.
 func TestRunLeavesChunksUnknown(t *testing.T) {
 	for name, after := range map[string]func(m *mount, run *Run){
 		"unpacked": func(*mount, *Run) {},
 		"stored": func(m *mount, run *Run) {
-			m.disk.Forget(run.xorb, chunks(0, 10))
+			m.disk.Drop(run.xorb, chunks(0, 10))
 			run.Store()
 		},
 	} {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -23,7 +24,6 @@ type Run struct {
 
 	// With a disk cache:
 	fromDisk   []codec.ChunkRange // the chunks from disk
-	replaced   []codec.ChunkRange // the unknown chunks on disk that it replaces when it is stored
 	verified   []atomic.Bool      // chunks that were unpacked; nil: all are from disk
 	unverified atomic.Int64       // number of the others
 	buf        *buffer            // of the packed bytes; nil: they are not pooled
@@ -77,15 +77,34 @@ func (r *Run) Free() {
 // the chunks again, and is called before the first Unpack.
 func (r *Run) WaitForDisk() { r.waits = true }
 
-// store gives all chunks to the disk.
+// store gives the chunks from the origin to the disk, where they replace other copies. Unchecked chunks
+// replace none: the copies may be proven.
 func (r *Run) store() error {
-	r.c.forgetReplaced(r.xorb, r.replaced)
-	if !r.waits {
-		return r.c.packed.PutRunNoCopy(r.xorb, r.Run, func() {})
+	put := putFunc(r.c.packed.PutRunNoCopy)
+	if r.waits {
+		ctx, cancel := context.WithTimeout(context.Background(), maxDrain)
+		defer cancel()
+		put = r.c.putWaiting(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), maxDrain)
-	defer cancel()
-	return r.c.packed.PutRunWait(ctx, r.xorb, r.Run, func() {})
+	ranges := r.fetched()
+	if r.unchecked {
+		ranges = r.c.packed.Missing(r.xorb, r.Chunks)
+	}
+	var err error
+	for _, k := range ranges {
+		err = cmp.Or(err, put(r.xorb, r.Slice(k), func() {}))
+	}
+	return err
+}
+
+// fetched returns the chunks that are not from disk.
+func (r *Run) fetched() []codec.ChunkRange {
+	var fetched codec.ChunkSet
+	fetched.Add(r.Chunks)
+	for _, k := range r.fromDisk {
+		fetched.Remove(k)
+	}
+	return slices.Collect(fetched.Ranges(0, codec.MaxXorbChunks))
 }
 
 // collect gets the chunks of r from disk and from the origin.
@@ -151,7 +170,6 @@ func (r *Run) first(ctx context.Context, want codec.ChunkRange) (run *xorb.Run, 
 	if !hasStored && c.fetches.diskWrites.Load() != seen {
 		return r.first(ctx, want) // some chunks may be on disk now
 	}
-	r.replaced = append(r.replaced, c.unknownOnDisk(r.xorb, absent)...)
 	t := &transfer{c: c, xorb: r.xorb}
 	if run, err = t.request(ctx, absent); err != nil {
 		c.storeRun(r.xorb, run, r.drops) // the chunks that arrived
@@ -166,12 +184,7 @@ func (r *Run) Store() {
 	if r.verified == nil || r.unverified.Load() == 0 {
 		return
 	}
-	var fetched codec.ChunkSet
-	fetched.Add(r.Chunks)
-	for _, k := range r.fromDisk {
-		fetched.Remove(k)
-	}
-	for k := range fetched.Ranges(0, codec.MaxXorbChunks) {
+	for _, k := range r.fetched() {
 		r.c.storeRun(r.xorb, r.Slice(k), r.drops)
 	}
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 )
 
-// store writes the chunks of p that are not stored yet.
+// store writes the chunks of p that are not stored, or with other bytes. The former copy of a chunk can be
+// found until the new one is written.
 func (wr *writer) store(p *putOp) {
 	if wr.log == nil {
 		return
 	}
-	missing := wr.d.index.Missing(p.key, p.chunks(), nil)
-	q := wr.policy.QueueFor(p.key, missing)
-	for _, r := range missing {
+	parts := wr.d.index.Differing(p.key, p.first, p.infos)
+	q := wr.policy.QueueFor(p.key, parts)
+	for _, r := range parts {
 		part := p.slice(r)
 		err := wr.makeRoom(int64(len(part.data)), r.Len())
 		var all []segmentWrite
@@ -32,6 +33,7 @@ func (wr *writer) store(p *putOp) {
 			return
 		}
 	}
+	wr.removeEmpty() // segments whose chunks were all replaced
 }
 
 // A segmentWrite is chunks that are written to a segment, and not in the index yet.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/codec"
@@ -93,6 +94,46 @@ func TestPutRunStoresOnlyWhatIsMissing(t *testing.T) {
 		t.Errorf("%d bytes were written for %d bytes of chunks", got, want)
 	}
 	b.want(1, 5, 30, 25)
+}
+
+// TestPutRunReplacesOtherBytes puts other bytes of chunks that are stored. The former ones are found
+// until the new ones are written.
+func TestPutRunReplacesOtherBytes(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.put(1, 0, 20)
+	b.writerSeals()
+	before := b.onlySegment()
+	put := func(n int, r codec.ChunkRange) {
+		t.Helper()
+		if err := b.putRun(hashOf(1), runOf(t, n, r, chunkSize)); err != nil {
+			t.Fatal(err)
+		}
+		b.flush()
+	}
+	wantParts := func(parts ...[]byte) {
+		t.Helper()
+		run, ok := b.Run(hashOf(1), chunks(0, 20))
+		if !ok || !bytes.Equal(run.Packed, bytes.Join(parts, nil)) {
+			t.Error("other chunks are found")
+		}
+	}
+	first, others, last := packedOf(1, chunks(0, 5), chunkSize), packedOf(2, chunks(5, 10), chunkSize), packedOf(1, chunks(10, 20), chunkSize)
+	b.disk.setFault(on("write", "seg/", unix.EIO))
+	put(2, chunks(5, 10))
+	b.disk.setFault(nil)
+	wantParts(first, packedOf(1, chunks(5, 10), chunkSize), last)
+	put(2, chunks(5, 10))
+	wantParts(first, others, last)
+	b = b.again()
+	wantParts(first, others, last)
+	if err := b.Store.disk.Load().index.CheckInvariants(); err != nil {
+		t.Error(err)
+	}
+	put(3, chunks(0, 20))
+	wantParts(packedOf(3, chunks(0, 20), chunkSize))
+	if b.disk.there(before) {
+		t.Error("a segment stays although all its chunks are replaced")
+	}
 }
 
 func TestDrop(t *testing.T) {

@@ -12,7 +12,7 @@
 //	Store.OpenFile, PutFile    read and store whole files
 //	Store.MarkRedundant        marks chunks that a whole file has, too
 //	Store.Drop, DropPage       forget corrupt entries
-//	Store.Forget               forgets entries of no use
+//	Store.ForgetPage           forgets a page of no use
 //	Store.Entries, Verify      list and compare all entries
 //	Store.Trim, Clear          evict entries
 //	Store.Flush, Sync, Close   wait for the kernel, or for the disk

@@ -69,14 +69,10 @@ func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	}
 }
 
-// Forget is Drop for intact chunks that other copies replace. It causes no event, because events
-// report damage.
-func (s *Store) Forget(x codec.Hash, r codec.ChunkRange) { s.drop(index.XorbKey(x), r) }
-
-// PutRunNoCopy stores the chunks of a run that are not stored yet. It does not copy them: the
-// bytes of the run must not change until release is called. release is called once if the error is
-// nil, when the chunks can be found or were forgotten. It may run in another goroutine, also
-// before PutRunNoCopy returns, and must not block.
+// PutRunNoCopy stores the chunks of a run, except those that are stored with the same bytes. It
+// does not copy them: the bytes of the run must not change until release is called. release is
+// called once if the error is nil, when the chunks can be found or were forgotten. It may run in
+// another goroutine, also before PutRunNoCopy returns, and must not block.
 //
 // PutRunNoCopy never waits for the disk. The error is ErrBusy if too many bytes wait already,
 // ErrFull, ErrSuspended, ErrReadOnly or ErrClosed. The caller may ignore the error.
@@ -92,17 +88,16 @@ func (s *Store) PutRunWait(ctx context.Context, x codec.Hash, run *xorb.Run, rel
 }
 
 func (s *Store) putRunNoCopy(x codec.Hash, run *xorb.Run, release func(), add func(*putOp) error) error {
-	err := s.WriteErr()
-	if err == nil && len(s.Missing(x, run.Chunks)) == 0 {
-		release()
-		return nil
-	}
-	if err != nil {
+	if err := s.WriteErr(); err != nil {
 		return err
 	}
 	p, err := newPut(x, run.Chunks, run.Packed, release)
 	if err != nil {
 		return err
+	}
+	if len(s.disk.Load().index.Differing(p.key, p.first, p.infos)) == 0 {
+		release()
+		return nil
 	}
 	return s.put(p, add)
 }

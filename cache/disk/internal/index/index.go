@@ -165,6 +165,29 @@ func (x *Index) Missing(k Key, r codec.ChunkRange, gaps []codec.ChunkRange) []co
 	return gaps
 }
 
+// Differing returns the parts of a run of chunks of k, from first on, that are not stored with these
+// checksums.
+func (x *Index) Differing(k Key, first uint32, infos []ChunkInfo) (parts []codec.ChunkRange) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	id, ok := x.ids[k]
+	for i := range infos {
+		c := first + uint32(i)
+		if ok {
+			e, stored := x.objects[id].at(c)
+			if stored && x.segments[e.segment].chunks[e.at].crc == infos[i].CRC {
+				continue
+			}
+		}
+		if n := len(parts) - 1; n >= 0 && parts[n].End == c {
+			parts[n].End++
+		} else {
+			parts = append(parts, codec.ChunkRange{Start: c, End: c + 1})
+		}
+	}
+	return parts
+}
+
 // Enter records chunks of k from first on, which are at offset off of s and the bytes behind
 // it. refs is the number of objects that the journal has a name for; nil if there is no journal.
 // Enter returns the reference of k, and whether the journal needs a name record for it.
