@@ -838,6 +838,37 @@ func TestD05_ResumeFails(t *testing.T) {
 	}
 }
 
+// TestD05_ResumesWithoutRoom suspends a store whose journal has lost its end. There is no room for a new
+// journal before the store evicts something.
+func TestD05_ResumesWithoutRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d, func(o *Options) { o.MaxBytes = 160 << 10 })
+		wr, fits := b.writer.Load(), true
+		for n := 0; fits; n++ {
+			b.put(n, 0, 2)
+			err := wr.do(func() (err error) {
+				fits, err = wr.fits(wal.SnapshotSize(wr.d.index), 0)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		resume := b.suspend()
+		name := b.onlyLog()
+		d.mu.Lock()
+		f := d.names[name]
+		f.data = f.data[:len(f.data)-1]
+		d.mu.Unlock()
+		resume()
+		b.put(1000, 0, 2) // starts the journal
+		b.put(1001, 0, 2)
+		b.want(1001, 0, 2, 2)
+		b.Close()
+	})
+}
+
 // TestD04_NothingToOpenWith has a process, or the machine, that can open no more files: those
 // that are kept are as good as before.
 func TestD04_NothingToOpenWith(t *testing.T) {

@@ -189,11 +189,14 @@ func (wr *writer) openLog(found *wal.Recovered) error {
 		}
 	}
 	err := wr.rotate()
-	if isFull(err) {
+	switch {
+	case errors.Is(err, ErrSuspended): // nothing is evicted until the store has resumed
+	case isFull(err):
 		wr.failed("writing the index", err)
-		return nil // the stored entries can be read; the writer tries again
+	default:
+		return err
 	}
-	return err
+	return nil // the stored entries can be read; the writer tries again
 }
 
 // openHeads continues the newest segments that are complete.
