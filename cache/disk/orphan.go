@@ -9,13 +9,14 @@ import (
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 )
 
-// delete deletes a file. After an error the bytes still count, and each new journal
-// tries the deletion again.
+// delete deletes a file. After an error the bytes still count, and each new journal tries the
+// deletion again. The error counts as a failure of the disk, whatever its kind: a disk without room
+// or quota that also refuses deletions would otherwise lose all entries to eviction.
 func (wr *writer) delete(o orphan) {
 	err := wr.d.Remove(o.name)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		wr.failed("deleting", err)
+		wr.failed("deleting", errors.New(err.Error()))
 		wr.stuck = append(wr.stuck, o)
 	case o.file != nil:
 		o.file.Unlinked = true
