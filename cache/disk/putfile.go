@@ -124,11 +124,16 @@ func (wr *writer) reserve(d *folder, h codec.Hash, size int64) error {
 	return nil
 }
 
-// unreserve deletes a temporary file.
+// unreserve deletes a temporary file, which may have its name already.
 func (wr *writer) unreserve(d *folder, h codec.Hash, size int64) error {
-	if d == wr.d {
-		wr.delete(orphan{name: tmpFileName(h), size: index.OnDisk(size), sort: &wr.s.stats.fileBytes})
+	if d != wr.d {
+		return nil
 	}
+	name := tmpFileName(h)
+	if _, err := wr.d.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		name = index.FileName(h)
+	}
+	wr.delete(orphan{name: name, size: index.OnDisk(size), sort: &wr.s.stats.fileBytes})
 	return nil
 }
 
@@ -160,7 +165,7 @@ func (wr *writer) publishFiles() {
 	wr.failed("syncing whole files", err) // one failure, not one per file
 	for _, n := range renamed {
 		if err != nil {
-			n.done <- fmt.Errorf("file %s: %w", n.w.Hash, errors.Join(err, wr.d.Dir.Remove(n.w.Name())))
+			n.done <- fmt.Errorf("file %s: %w", n.w.Hash, err)
 		} else {
 			wr.enterFile(n.w)
 		}
@@ -185,9 +190,6 @@ func (wr *writer) rename(n *pendingFile) error {
 	}
 	n.w.CTime.Store(e.CTime)
 	n.w.Due.Store(wr.s.scrubber.clock() + int64(wr.s.o.testing.recheck))
-	if err != nil {
-		err = errors.Join(err, wr.d.Dir.Remove(n.w.Name()))
-	}
 	return wr.s.diskFailed(n.w.Hash, err)
 }
 

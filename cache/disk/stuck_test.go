@@ -89,6 +89,33 @@ func TestWholeCannotBeDeleted(t *testing.T) {
 	}
 }
 
+// TestUnsyncedWholeCannotBeDeleted fails to sync the name of a whole file, and then to delete the file. It
+// counts until it is deleted.
+func TestUnsyncedWholeCannotBeDeleted(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	b.put(1, 0, 10)
+	d.cannotDelete(index.FileName(hashOf(1)))
+	d.addFault(on("syncdir", "whole", unix.EIO))
+	if err := b.putFile(1); err == nil {
+		t.Error("a file is stored whose name may be lost")
+	}
+	if !d.there(index.FileName(hashOf(1))) {
+		t.Fatal("it is deleted, though it cannot be")
+	}
+	b.wantCounted(t)
+	d.setFault(nil)
+	if err := b.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	if d.there(index.FileName(hashOf(1))) {
+		t.Error("it stays")
+	}
+	b.wantCounted(t)
+	b.keepFile(1)
+	b.wantCounted(t)
+}
+
 // TestD14_NoFormat checks that all files are deleted, and counted once, if the id of the cache
 // is lost.
 func TestD14_NoFormat(t *testing.T) {
