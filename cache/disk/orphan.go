@@ -10,8 +10,8 @@ import (
 )
 
 // delete deletes a file. After an error the bytes still count, and each new journal tries the
-// deletion again. The error counts as a failure of the disk, whatever its kind: a disk without room
-// or quota that also refuses deletions would otherwise lose all entries to eviction.
+// deletion again. Each error counts as a failure of the disk, also a lack of room or quota. Eviction
+// would otherwise forget all entries of a full disk that deletes nothing.
 func (wr *writer) delete(o orphan) {
 	err := wr.d.Remove(o.name)
 	switch {
