@@ -83,13 +83,10 @@ func (c *Cache[K, V]) link(e *entry[K, V]) {
 
 func (e *entry[K, V]) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
-// All yields the entries in no order. The loop must not change the Cache.
+// All yields the entries, most recently used first. The loop must not change the Cache.
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for key, e := range c.byKey {
-			if !yield(key, e.value) {
-				return
-			}
+		for e := c.ring.next; e != &c.ring && yield(e.key, e.value); e = e.next {
 		}
 	}
 }

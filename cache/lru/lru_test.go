@@ -49,8 +49,8 @@ func step(c *Cache[int, string], op string, key int) {
 }
 
 func (c *Cache[K, V]) keys() (keys string) {
-	for e := c.ring.next; e != &c.ring; e = e.next {
-		keys += fmt.Sprint(e.key)
+	for key := range c.All() {
+		keys += fmt.Sprint(key)
 	}
 	return keys
 }
