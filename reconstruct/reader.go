@@ -145,6 +145,14 @@ func (r *Reader) Open(ctx context.Context, id codec.FileID) (*File, error) {
 	return r.addFile(id, fi), nil
 }
 
+// Reopen is Open that returns no file of an earlier plan.
+func (r *Reader) Reopen(ctx context.Context, id codec.FileID) (*File, error) {
+	if f, ok := r.open.get(id); ok {
+		r.open.drop(f)
+	}
+	return r.Open(ctx, id)
+}
+
 // OpenSize is Open for a file of size bytes. An unproven plan of another size is dropped and
 // requested once more. The result may still have another size.
 func (r *Reader) OpenSize(ctx context.Context, id codec.FileID, size int64) (*File, error) {

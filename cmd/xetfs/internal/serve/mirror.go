@@ -120,7 +120,7 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 		if err := m.load(ctx, fi); err != nil {
 			return nil, err
 		}
-		f, err := m.reader.Open(ctx, id)
+		f, err := m.reader.Reopen(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -238,20 +238,21 @@ func (m *Mirror) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 const placeStep = 64
 
 // Places implements cas.PlaceSource. The upstream loses places after a damaged answer. Another proof of a
-// file that has the chunks finds them.
+// file that has the chunks finds them. Without such a file, a client has an earlier plan.
 func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
-	p, err := m.knownPlaces(ctx, x, r)
-	if !errors.Is(err, origin.ErrUnavailable) {
-		return p, err
+	for {
+		p, err := m.knownPlaces(ctx, x, r)
+		if !errors.Is(err, origin.ErrUnavailable) {
+			return p, err
+		}
+		id, ok := m.takeProven(x, r)
+		if !ok {
+			return nil, cas.ErrChanged
+		}
+		if _, _, err := m.OpenFile(ctx, id); err != nil {
+			return nil, err
+		}
 	}
-	id, ok := m.takeProven(x, r)
-	if !ok {
-		return nil, err
-	}
-	if _, _, err := m.OpenFile(ctx, id); err != nil {
-		return nil, err
-	}
-	return m.knownPlaces(ctx, x, r)
 }
 
 // takeProven makes the next open prove a file again that has chunks r of a xorb, and returns the file.

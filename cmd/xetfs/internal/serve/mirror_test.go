@@ -43,17 +43,11 @@ const testLoads = 3
 // newUpstream serves files of several xorbs, one of them in parts of another.
 func newUpstream(t *testing.T) *upstream {
 	t.Helper()
-	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
-	large := codectest.Bytes(1, 12<<20)
-	u := &upstream{files: []*origintest.File{
-		b.Add(large, 60_000, 90_000), b.Add(large[60_000:1_500_000], 90_000), b.Add(codectest.Bytes(2, 100), 100),
-		b.Add(codectest.Bytes(3, 3<<20), 30_000), b.Add(codectest.Bytes(4, 3<<20), 30_000),
-	}}
+	b, files := buildFiles(t, 40)
+	u := &upstream{files: files, good: handlerOf(b)}
 	for _, x := range b.Xorbs {
 		u.size += int64(x.Info.PackedEnd[x.Info.Len()-1])
 	}
-	store := b.LocalStore()
-	u.good = cas.NewHandler(cas.NewContent(store, objects.New(store, objects.Options{}).(cas.InfoSource), cas.StoreOptions{}), cas.HandlerOptions{})
 	u.become(u.good)
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("X-Xet-Signed-Range") {
@@ -63,6 +57,23 @@ func newUpstream(t *testing.T) *upstream {
 	}))
 	t.Cleanup(u.Close)
 	return u
+}
+
+// buildFiles makes the files of an upstream, with some chunks in each xorb.
+func buildFiles(t *testing.T, xorbChunks int) (*origintest.Builder, []*origintest.File) {
+	t.Helper()
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: xorbChunks})
+	large := codectest.Bytes(1, 12<<20)
+	return b, []*origintest.File{
+		b.Add(large, 60_000, 90_000), b.Add(large[60_000:1_500_000], 90_000), b.Add(codectest.Bytes(2, 100), 100),
+		b.Add(codectest.Bytes(3, 3<<20), 30_000), b.Add(codectest.Bytes(4, 3<<20), 30_000),
+	}
+}
+
+// handlerOf serves the files of a builder.
+func handlerOf(b *origintest.Builder) http.Handler {
+	store := b.LocalStore()
+	return cas.NewHandler(cas.NewContent(store, objects.New(store, objects.Options{}).(cas.InfoSource), cas.StoreOptions{}), cas.HandlerOptions{})
 }
 
 // become replaces the handler of the upstream.
@@ -227,6 +238,34 @@ func TestMirrorFindsLostPlaces(t *testing.T) {
 	}
 	if n := u.bytes.Load(); n > u.size {
 		t.Errorf("%d bytes from upstream, its xorbs have %d", n, u.size)
+	}
+}
+
+// TestMirrorOfOtherXorbs has a source that loses the places of a proven file, whose upstream then has other
+// xorbs. A transfer of an earlier plan is refused, so that its client requests another plan.
+func TestMirrorOfOtherXorbs(t *testing.T) {
+	u := newUpstream(t)
+	_, m, closeMirror := open(t, u.URL, t.TempDir(), "")
+	defer closeMirror()
+	f := u.files[0]
+	fi, _, err := m.OpenFile(t.Context(), f.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := fi.Terms[0]
+	m.src.Reject(first.Xorb)
+	b, _ := buildFiles(t, 30)
+	u.become(handlerOf(b))
+	for range 2 {
+		if _, err := m.Places(t.Context(), first.Xorb, first.Chunks); !errors.Is(err, cas.ErrChanged) {
+			t.Errorf("places in a former xorb: %v, want %v", err, cas.ErrChanged)
+		}
+	}
+	if fi, _, err = m.OpenFile(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if fi.Terms[0] == first {
+		t.Error("the file has its former plan")
 	}
 }
 
