@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"hash"
 	iofs "io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -189,6 +191,41 @@ func TestPlainParallelReadsShareAddress(t *testing.T) {
 			t.Errorf("%d requests of the Hub for address %d", n, i+1)
 		}
 	}
+}
+
+// A server may permit one request with each address. A read whose shared addresses were used by others
+// requests its own.
+func TestPlainAddressOfOneUse(t *testing.T) {
+	const readers = 20
+	content := random(1, readers*plainChunk)
+	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: content, LFS: true}}, withToken)
+	var addresses atomic.Int64
+	var used sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, again := used.LoadOrStore(r.URL.Path, nil); again {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	}))
+	defer server.Close()
+	f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/resolve/") {
+			return false
+		}
+		http.Redirect(w, r, fmt.Sprint(server.URL, "/", addresses.Add(1)), http.StatusFound)
+		return true
+	}
+	var running sync.WaitGroup
+	for chunk := range int64(readers) {
+		running.Go(func() {
+			got, err := f.read(t, f.ids["big"], chunk*plainChunk, plainChunk)
+			if err != nil || !bytes.Equal(got, content[chunk*plainChunk:][:plainChunk]) {
+				t.Errorf("chunk %d: other bytes, or %v", chunk, err)
+			}
+		})
+	}
+	running.Wait()
 }
 
 // The request for a new address waits for its place in the window of the Hub, too.

@@ -13,8 +13,9 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// maxExpired bounds the addresses of one read that have expired.
-const maxExpired = 8
+// maxExpired is how many addresses of other reads may expire before a read requests its own. A server may
+// permit few requests with one address.
+const maxExpired = 2
 
 // read fills b with the bytes of a file from off on. One read of the file requests the address of the
 // content from the Hub, and again when it has expired.
@@ -26,7 +27,11 @@ func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, pro
 		Redirected: &to.Redirected,
 	}
 	done := 0
-	for range maxExpired {
+	for expired := 0; ; expired++ {
+		if expired == maxExpired {
+			to = new(contentAddress)
+			q.Redirected = &to.Redirected
+		}
 		err = to.share(ctx, func(answered func()) error {
 			if !to.Known() {
 				if err := p.repo.pacer.wait(ctx, path); err != nil {
@@ -40,7 +45,7 @@ func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, pro
 				progress(done)
 			})
 		})
-		if !errors.Is(err, fetch.ErrExpired) {
+		if !errors.Is(err, fetch.ErrExpired) || expired == maxExpired {
 			break
 		}
 	}
