@@ -160,7 +160,7 @@ func (im *Importer) importNow(ctx context.Context, st hub.State) error {
 
 // orKnown returns the error of an import, unless an older version can be shown.
 func (im *Importer) orKnown(ctx context.Context, err error) error {
-	if ctx.Err() != nil || !errors.Is(err, origin.ErrUnavailable) && !errors.Is(err, codec.ErrCorrupt) {
+	if ctx.Err() != nil || !isFault(err) {
 		return err
 	}
 	known, headErr := im.head(ctx)
@@ -168,6 +168,11 @@ func (im *Importer) orKnown(ctx context.Context, err error) error {
 		return err
 	}
 	return im.offline(known, err)
+}
+
+// isFault reports whether the Hub does not answer, or has sent a wrong listing.
+func isFault(err error) bool {
+	return errors.Is(err, origin.ErrUnavailable) || errors.Is(err, codec.ErrCorrupt)
 }
 
 // next returns the commit to import; nil: the newest version is to be shown.

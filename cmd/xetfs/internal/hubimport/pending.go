@@ -33,11 +33,13 @@ const (
 type pendingTree struct {
 	im       *Importer
 	state    hub.State
+	hasKnown bool // an older version can be shown
 	reads    flight.Group[string, listedFolder]
 	complete chan struct{} // closed by finish
 
 	mu       sync.Mutex
 	imported catalog.Tree                          // nil: not yet; guarded by mu
+	listed   bool                                  // a folder was listed at the Hub; guarded by mu
 	folders  *lru.Cache[string, listedFolder]      // guarded by mu
 	plain    *lru.Cache[codec.Hash, hub.PlainFile] // guarded by mu
 }
@@ -50,18 +52,39 @@ type listedFolder struct {
 
 var _ catalog.Tree = (*pendingTree)(nil)
 
-func newPendingTree(im *Importer, st hub.State) *pendingTree {
+func newPendingTree(im *Importer, st hub.State, hasKnown bool) *pendingTree {
 	return &pendingTree{
-		im: im, state: st, complete: make(chan struct{}),
+		im: im, state: st, hasKnown: hasKnown, complete: make(chan struct{}),
 		folders: lru.New[string, listedFolder](pendingEntries, nil),
 		plain:   lru.New[codec.Hash, hub.PlainFile](pendingPlain, nil),
 	}
+}
+
+// mayFallBack reports whether the tree may become that of an older version: no reader got a folder yet.
+func (p *pendingTree) mayFallBack() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hasKnown && !p.listed
+}
+
+// fallBack is finish with the tree of an older version, unless a folder was listed since mayFallBack.
+func (p *pendingTree) fallBack(t catalog.Tree) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.listed {
+		p.finishLocked(t)
+	}
+	return !p.listed
 }
 
 // finish replaces the folders by the imported tree.
 func (p *pendingTree) finish(t catalog.Tree) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.finishLocked(t)
+}
+
+func (p *pendingTree) finishLocked(t catalog.Tree) {
 	p.imported = t
 	close(p.complete)
 	p.folders, p.plain = lru.New[string, listedFolder](0, nil), lru.New[codec.Hash, hub.PlainFile](0, nil)
@@ -146,18 +169,22 @@ func (p *pendingTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry,
 	return func(yield func(page.Entry, error) bool) { yield(page.Entry{}, errPending) }
 }
 
-// folder returns the entries directly in a folder, sorted by path, or the imported tree. A folder that is
-// too large waits for the import.
+// folder returns the entries directly in a folder, sorted by path, or the imported tree. It waits for the
+// import of a folder that is too large, and for its failure if an older version can be shown.
 func (p *pendingTree) folder(ctx context.Context, dir string) (entries []page.Entry, imported catalog.Tree, err error) {
 	if t := p.done(); t != nil {
 		return nil, t, nil
 	}
 	f, err := p.list(ctx, dir)
-	if err != nil || !f.tooLarge {
+	switch {
+	case err != nil && isFault(err) && p.mayFallBack(): // the import fails, too
+	case err != nil || !f.tooLarge:
 		return f.entries, nil, err
 	}
-	err = p.wait(ctx)
-	return nil, p.done(), err
+	if err := p.wait(ctx); err != nil {
+		return nil, nil, err
+	}
+	return nil, p.done(), nil
 }
 
 // wait returns nil once the import is complete.
@@ -238,6 +265,7 @@ func (p *pendingTree) store(dir string, f listedFolder, plain map[codec.Hash]hub
 	if p.imported != nil {
 		return f
 	}
+	p.listed = true
 	for h, f := range plain {
 		p.plain.Add(h, f, 1)
 	}

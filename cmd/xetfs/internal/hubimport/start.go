@@ -42,7 +42,11 @@ func (im *Importer) Start(ctx context.Context) error {
 	if im.isFull(ctx) {
 		return im.importNow(ctx, *st)
 	}
-	p := newPendingTree(im, *st)
+	known, err := im.head(ctx)
+	if err != nil {
+		return err
+	}
+	p := newPendingTree(im, *st, known != "")
 	im.pending.Store(p)
 	first := make(chan error, 1)
 	im.background.Go(func() { im.complete(p, first) })
@@ -50,11 +54,6 @@ func (im *Importer) Start(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case err := <-first:
-		known, headErr := im.head(ctx)
-		if err != nil && headErr == nil && known != "" {
-			im.pending.Store(nil) // complete ends
-			return im.orKnown(ctx, err)
-		}
 		if !errors.Is(err, origin.ErrUnavailable) {
 			return err
 		}
@@ -66,12 +65,12 @@ func (im *Importer) Start(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// complete imports the commit of a pending tree. It tries until Close or until the tree is replaced by an
-// older version, and sends the result of the first try.
+// complete imports the commit of a pending tree. It tries until Close or until an older version is shown, and
+// sends the result of the first try.
 func (im *Importer) complete(p *pendingTree, first chan<- error) {
 	logged := ""
 	for pause := minRetry; ; {
-		err := im.importPending(p, first != nil)
+		err := im.showKnown(p, im.importPending(p, first != nil))
 		if first != nil {
 			first <- err
 			first = nil
@@ -79,7 +78,7 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 		if err == nil || im.ctx.Err() != nil {
 			return
 		}
-		if origin.Sleep(im.ctx, pause) != nil || im.pending.Load() != p {
+		if origin.Sleep(im.ctx, pause) != nil {
 			return
 		}
 		if text := withoutDigits(err); text != logged {
@@ -89,6 +88,19 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 		}
 		pause = nextPause(pause, err)
 	}
+}
+
+// showKnown makes a pending tree the tree of an older version after a failed import. Without an older version
+// it returns the error of the import, as it does if readers already got folders of the new commit.
+func (im *Importer) showKnown(p *pendingTree, err error) error {
+	if err == nil || !isFault(err) || !p.mayFallBack() {
+		return err
+	}
+	t, openErr := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})
+	if openErr != nil || !p.fallBack(t) {
+		return err
+	}
+	return im.orKnown(im.ctx, err)
 }
 
 // importPending is one try of complete. Later tries import the commit that the revision has then: the first

@@ -275,15 +275,20 @@ func TestStartBeforeForcePush(t *testing.T) {
 	}
 }
 
-// A listing that fails leaves the version of an earlier mount.
+// A listing that fails leaves the version of an earlier mount, also if it fails after Start.
 func TestFailedListingKeepsVersion(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
 		"unavailable": func(w http.ResponseWriter) { http.Error(w, "busy", http.StatusServiceUnavailable) },
 		"corrupt":     func(w http.ResponseWriter) { io.WriteString(w, `[{"type":"file","path":"a","size":1,"oid":"zz"}]`) },
 	} {
-		for _, start := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, start=%v", name, start), func(t *testing.T) {
-				f := newFixture(t)
+		for _, by := range []string{"Update", "Start", "late Start"} {
+			t.Run(name+", "+by, func(t *testing.T) {
+				f, wait, release := newFixture(t), codectest.Patience, make(chan struct{})
+				if by == "late Start" {
+					wait = 1
+				} else {
+					close(release)
+				}
 				f.Commit("model/org/m", "main", hubtest.File{Path: "old"})
 				update(t, f.open(t, "hf://org/m"))
 				f.Commit("model/org/m", "main", hubtest.File{Path: "new"})
@@ -291,18 +296,24 @@ func TestFailedListingKeepsVersion(t *testing.T) {
 				f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
 					isListing := strings.Contains(r.URL.Path, "/tree/")
 					if isListing {
+						if r.URL.Query().Get("recursive") == "true" {
+							<-release
+						}
 						answer(w)
 					}
 					return isListing
 				}
 				f.Unlock()
-				im := f.open(t, "hf://org/m", func(o *Options) { o.Wait = codectest.Patience })
-				begin := im.Update
-				if start {
-					begin = im.Start
+				im := f.open(t, "hf://org/m", func(o *Options) { o.Wait = wait })
+				begin := im.Start
+				if by == "Update" {
+					begin = im.Update
 				}
 				if err := begin(t.Context()); err != nil {
 					t.Fatal(err)
+				}
+				if by == "late Start" {
+					time.AfterFunc(time.Millisecond, func() { close(release) })
 				}
 				tree, err := im.Catalog(im.catalog).Open(t.Context(), im.symbol, names.AsOf{})
 				if err != nil {
