@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -140,6 +141,11 @@ func (s *S3) start(t testing.TB, program string) bool {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	s.URL = "http://" + address
+	marker := fmt.Sprintf("ready-%d", rand.Int64())
+	if err := os.Mkdir(filepath.Join(s.Folder, marker), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(filepath.Join(s.Folder, marker))
 	for deadline := time.Now().Add(s3Waiting); time.Now().Before(deadline); {
 		select {
 		case err := <-ended:
@@ -147,7 +153,7 @@ func (s *S3) start(t testing.TB, program string) bool {
 			return false
 		case <-time.After(20 * time.Millisecond):
 		}
-		if s.answers() {
+		if s.answers(marker) {
 			t.Cleanup(func() {
 				_ = cmd.Process.Kill()
 				<-ended
@@ -161,9 +167,10 @@ func (s *S3) start(t testing.TB, program string) bool {
 	return false
 }
 
-// answers reports whether an S3 server is at the address.
-func (s *S3) answers() bool {
-	resp, err := http.Get(s.URL + "/" + s3Bucket)
+// answers reports whether this S3 server is at the address. It has a bucket of a random name. The server of
+// another process, which took the port before, has none.
+func (s *S3) answers(marker string) bool {
+	resp, err := http.Get(s.URL + "/" + marker)
 	if err != nil {
 		return false
 	}
