@@ -218,7 +218,7 @@ func TestPassthrough_Refused(t *testing.T) {
 			if got := log.lines("event=passthrough_refused"); len(got) != tt.lines {
 				t.Errorf("log = %q, want %d lines", got, tt.lines)
 			}
-			if got := m.counts(); got.Passthrough != 0 || got.Spliced == 0 || got.Bytes < int64(len(m.want)) {
+			if got := m.counts(); got.Passthrough != 0 || got.Spliced == 0 || got.Bytes < 3*int64(len(m.want)) { // the kernel may read a page twice
 				t.Errorf("messages = %+v, want some spliced", got)
 			}
 		})

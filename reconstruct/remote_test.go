@@ -222,7 +222,7 @@ func TestFarScanOfSlowConnections(t *testing.T) {
 		}
 		got := float64(len(t.files[0].want)) / time.Since(start).Seconds()
 		t.Logf("%.1f MB/s, %.1f times one connection", got/1e6, got/each)
-		if got < 3.5*each { // 4.1, or less if the last requests are made in another order
+		if got < 3.5*each { // 4.1, in 1 of 150 runs 3.9
 			t.Errorf("%.1f MB/s with connections of %d each", got/1e6, each/1_000_000)
 		}
 	})

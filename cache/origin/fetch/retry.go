@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	maxPause      = 10 * time.Second // after an answer without a hint
-	maxLostPause  = time.Second      // after a lost connection: health.wait bounds the rate
-	maxRetryAfter = 30 * time.Second // longest pause that a server may request
+	maxPause     = 10 * time.Second // after an answer without a hint
+	maxLostPause = time.Second      // after a lost connection: health.wait bounds the rate
 )
+
+// MaxRetryAfter is the longest pause that a server may request.
+const MaxRetryAfter = 30 * time.Second
 
 // farStep is the number of bytes after which the next attempt is like a first one.
 const farStep = 256 << 10
@@ -136,7 +138,7 @@ func (c *Client) pause(ctx context.Context, err error, f failures) (pause time.D
 	if f.lost {
 		longest = maxLostPause
 	}
-	pause = max(rand.N(min(c.o.Pause<<min(f.inRow-1, 20), longest)), min(hint.After, maxRetryAfter))
+	pause = max(rand.N(min(c.o.Pause<<min(f.inRow-1, 20), longest)), min(hint.After, MaxRetryAfter))
 	end, limited := ctx.Deadline()
 	return pause, !limited || f.lost || time.Until(end) > pause
 }

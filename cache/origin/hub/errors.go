@@ -79,16 +79,13 @@ func absent(format string, args ...any) error {
 	return &StatusError{fmt.Sprintf(format, args...), iofs.ErrNotExist}
 }
 
-// longestPause is the longest wait of a call for the end of a window.
-const longestPause = 30 * time.Second
-
 // limited returns the error of a 429. The next attempt is after the end of the window. If that is late, the
 // call ends, and the pacer holds the next one.
 func (r *Repo) limited(resp *http.Response) error {
 	after, tries := fetch.RetryAfter(resp.Header), 0
 	if l, ok := parseRateLimit(resp.Header); ok {
 		after = cmp.Or(after, l.reset)
-		if l.remaining == 0 && l.reset > longestPause {
+		if l.remaining == 0 && l.reset > fetch.MaxRetryAfter {
 			tries = 1
 		}
 	}

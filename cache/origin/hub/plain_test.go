@@ -167,26 +167,31 @@ func TestPlainAddressOnce(t *testing.T) {
 	}
 }
 
+// readParallel reads the chunks of the file big at the same time, and compares them.
+func (f *plainFixture) readParallel(t *testing.T, content []byte) {
+	t.Helper()
+	var running sync.WaitGroup
+	for off := int64(0); off < int64(len(content)); off += plainChunk {
+		running.Go(func() {
+			got, err := f.read(t, f.ids["big"], off, plainChunk)
+			if err != nil || !bytes.Equal(got, content[off:][:plainChunk]) {
+				t.Errorf("chunk at %d: other bytes, or %v", off, err)
+			}
+		})
+	}
+	running.Wait()
+}
+
 // Parallel reads of a file share the request for its address, and the one after it has expired.
 func TestPlainParallelReadsShareAddress(t *testing.T) {
-	const readers = 5 // with few requests, none is sent twice because it is slow
-	content := random(1, readers*plainChunk)
+	content := random(1, 5*plainChunk) // with few requests, none is sent twice because it is slow
 	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: content, LFS: true}}, withToken)
 	f.Token = canary
 	for i, signature := range []string{"one", "two"} {
 		f.Lock()
 		f.Signature = signature
 		f.Unlock()
-		var running sync.WaitGroup
-		for chunk := range int64(readers) {
-			running.Go(func() {
-				got, err := f.read(t, f.ids["big"], chunk*plainChunk, plainChunk)
-				if err != nil || !bytes.Equal(got, content[chunk*plainChunk:][:plainChunk]) {
-					t.Errorf("chunk %d: other bytes, or %v", chunk, err)
-				}
-			})
-		}
-		running.Wait()
+		f.readParallel(t, content)
 		if n := len(f.Requests("/resolve/")); n != i+1 {
 			t.Errorf("%d requests of the Hub for address %d", n, i+1)
 		}
@@ -196,8 +201,7 @@ func TestPlainParallelReadsShareAddress(t *testing.T) {
 // A server may permit one request with each address. A read whose shared addresses were used by others
 // requests its own.
 func TestPlainAddressOfOneUse(t *testing.T) {
-	const readers = 20
-	content := random(1, readers*plainChunk)
+	content := random(1, 20*plainChunk)
 	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: content, LFS: true}}, withToken)
 	var addresses atomic.Int64
 	var used sync.Map
@@ -216,16 +220,7 @@ func TestPlainAddressOfOneUse(t *testing.T) {
 		http.Redirect(w, r, fmt.Sprint(server.URL, "/", addresses.Add(1)), http.StatusFound)
 		return true
 	}
-	var running sync.WaitGroup
-	for chunk := range int64(readers) {
-		running.Go(func() {
-			got, err := f.read(t, f.ids["big"], chunk*plainChunk, plainChunk)
-			if err != nil || !bytes.Equal(got, content[chunk*plainChunk:][:plainChunk]) {
-				t.Errorf("chunk %d: other bytes, or %v", chunk, err)
-			}
-		})
-	}
-	running.Wait()
+	f.readParallel(t, content)
 }
 
 // The request for a new address waits for its place in the window of the Hub, too.

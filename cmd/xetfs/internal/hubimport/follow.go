@@ -107,7 +107,7 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 	if !f.backoff.isDue() {
 		return f.err
 	}
-	if f.err = im.importCommit(ctx, st, importMode{again: doubted}); f.err == nil {
+	if f.err = im.importCommit(ctx, st, importMode{relist: doubted}); f.err == nil {
 		*f = failedImport{}
 		return nil
 	}

@@ -155,7 +155,7 @@ func (im *Importer) Update(ctx context.Context) error {
 func (im *Importer) importNow(ctx context.Context, st hub.State) error {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	return im.orKnown(ctx, im.importCommit(ctx, st, importMode{again: im.isDoubted(), anew: true}))
+	return im.orKnown(ctx, im.importCommit(ctx, st, importMode{relist: im.isDoubted(), mayEmpty: true}))
 }
 
 // orKnown returns the error of an import, unless an older version can be shown.
@@ -221,18 +221,18 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 
 // An importMode tunes importCommit.
 type importMode struct {
-	again bool // list the commit, even if it is the newest version
-	anew  bool // empty a full catalog, which is not read yet
+	relist   bool // list the commit, even if it is the newest version
+	mayEmpty bool // empty a full catalog, which is not read yet
 }
 
 // importCommit makes a commit the newest version, unless it is already.
 func (im *Importer) importCommit(ctx context.Context, st hub.State, mode importMode) error {
 	known, err := im.head(ctx)
-	if err == nil && (st.ID != known || mode.again) {
+	if err == nil && (st.ID != known || mode.relist) {
 		if im.doubt.backoff.listed(maxDoubtSkipped); st.ID != known {
 			im.doubt.backoff = backoff{}
 		}
-		if err = im.add(ctx, st, mode.anew); err == nil && im.isDoubted() {
+		if err = im.add(ctx, st, mode.mayEmpty); err == nil && im.isDoubted() {
 			err = im.trust()
 		}
 	}
@@ -281,15 +281,15 @@ func labelOf(v *names.Version) string {
 }
 
 // add makes a commit the newest version. The index of files outside Xet precedes the tree, so that
-// each file of the tree can be located. With anew, a full catalog is emptied once the listing is complete.
-func (im *Importer) add(ctx context.Context, st hub.State, anew bool) error {
+// each file of the tree can be located. With mayEmpty, a full catalog is emptied once the listing is complete.
+func (im *Importer) add(ctx context.Context, st hub.State, mayEmpty bool) error {
 	l := newListing(im.folder, st.Time)
 	defer l.close()
 	path := im.repo.Address().Path
 	if err := l.read(im.repo.List(ctx, st.ID, path, true), path); err != nil {
 		return err
 	}
-	if anew && im.isFull(ctx) {
+	if mayEmpty && im.isFull(ctx) {
 		if err := im.renew(ctx); err != nil {
 			return err
 		}

@@ -115,7 +115,7 @@ func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 			return err
 		}
 	}
-	if err := im.importCommit(im.ctx, st, importMode{again: im.isDoubted()}); err != nil {
+	if err := im.importCommit(im.ctx, st, importMode{relist: im.isDoubted()}); err != nil {
 		return err
 	}
 	t, err := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})

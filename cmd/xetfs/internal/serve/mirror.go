@@ -260,7 +260,13 @@ func (m *Mirror) takeProven(x codec.Hash, r codec.ChunkRange) (id codec.FileID, 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for file, fi := range m.proven.All() {
-		if set := chunksOf(fi)[x]; set != nil && set.Count(r) == r.Len() {
+		var chunks codec.ChunkSet
+		for _, t := range fi.Terms {
+			if t.Xorb == x {
+				chunks.Add(t.Chunks)
+			}
+		}
+		if chunks.Count(r) == r.Len() {
 			m.proven.Remove(file)
 			return codec.FileID{File: file}, true
 		}
