@@ -210,6 +210,7 @@ func TestF19_F24_OldFooter(t *testing.T) {
 		{"F21 last end", put32(ends+8, 100), "the last chunk ends at byte 100, the footer begins at 102"},
 		{"F24 first end", put32(ends, 21), "ends at byte 20, not where the footer says"},
 		{"F24 bad header", codectest.Put(good, 20, 1), "version 1 is not known"},
+		{"F24 ident for a header", codectest.Put(good, 20, []byte(identFooter)...), "is the ident of a footer"},
 		{"F25 hash of a chunk", codectest.Put(good, ends+12, 1), "the xorb is…"},
 		{"F26 a nonce", codectest.Put(good, -20, 1, 2, 3, 4), ""},
 	}

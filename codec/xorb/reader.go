@@ -101,6 +101,9 @@ func (in *Info) learnSizes(r io.ReaderAt) error {
 		end += uint32(c.Header.Unpacked)
 		in.UnpackedEnd = append(in.UnpackedEnd, end)
 	}
+	if n := len(in.UnpackedEnd); n < in.Len() { // the ident of a footer is where a header should be
+		return chunkError(n, badHeader(startOf(in.PackedEnd, uint32(n)), "is the ident of a footer"))
+	}
 	return nil
 }
 
