@@ -18,8 +18,8 @@ func ReadDocument(ctx context.Context, s origin.Store, k names.Key, seen origin.
 	return ReadObject(ctx, s, k, seen, func(value []byte) error { return names.Decode(value, doc) })
 }
 
-// ReadObject reads an object and decodes it, and does both again if the object is damaged.
-// It returns the tag also for a damaged object.
+// ReadObject reads an object and decodes it. If the object is damaged, it does both once more, past the
+// caches on the way. It returns the tag also for a damaged object.
 func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, decode func([]byte) error) (origin.Tag, error) {
 	for again := false; ; again = true {
 		value, tag, err := s.Get(ctx, k, seen)
@@ -32,6 +32,7 @@ func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Ta
 		if again || !errors.Is(err, codec.ErrCorrupt) {
 			return tag, fmt.Errorf("%s: %w", k, err)
 		}
+		ctx = origin.NoCache(ctx)
 	}
 }
 
