@@ -186,14 +186,14 @@ func (p *publishRun) explained(ctx context.Context, err error) error {
 	case errors.As(err, &absent):
 		return fmt.Errorf("--remove %w", hint.Path(ctx, absent.Tree, absent.Path, absent.Err))
 	case errors.As(err, &missing):
-		return &damagedTree{text: fmt.Sprintf("%s@%d is the same, but %s of it is missing in %s, as %s; store the content again: xetfs publish --checksum %s %s %s",
-			p.symbol, missing.Version.Number, ui.Plural(int64(len(missing.Missing)), "object"), p.storePath, filepath.Base(string(missing.Missing[0])),
+		return &damagedTree{text: fmt.Sprintf("no new version of %s: %s lacks %s of unchanged files, such as %s; store the content again: xetfs publish --checksum %s %s %s",
+			p.symbol, p.storePath, ui.Plural(int64(len(missing.Missing)), "object"), filepath.Base(string(missing.Missing[0])),
 			ui.ShellWord(p.storePath), ui.ShellWord(p.symbol), ui.ShellWord(p.folder))}
 	}
 	return err
 }
 
-// A damagedTree describes damage of the newest version.
+// A damagedTree describes content that the store has lost.
 type damagedTree struct{ text string }
 
 func (e *damagedTree) Error() string { return e.text }

@@ -473,13 +473,14 @@ func TestPublishCannotWrite(t *testing.T) {
 	step(exitFailed, store+": read-only file system")
 }
 
-// A xorb of an unchanged file is damaged or missing: check finds it, and --checksum mends it.
+// The store has lost a xorb of an unchanged file: no publish makes a version without its content, and
+// --checksum mends it.
 func TestPublishChecksumMends(t *testing.T) {
 	t.Parallel()
 	in, store := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(in, "f"), noisy(100_000))
 	time.Sleep(2100 * time.Millisecond)
-	mustPublish(t, store, "x", in)
+	first := mustPublish(t, store, "x", in).Version
 	xorbs, err := filepath.Glob(filepath.Join(store, "tdata", "xorb", "*", "*"))
 	if err != nil || len(xorbs) != 1 {
 		t.Fatalf("xorbs %q, %v", xorbs, err)
@@ -487,7 +488,18 @@ func TestPublishChecksumMends(t *testing.T) {
 	if err := os.Remove(xorbs[0]); err != nil {
 		t.Fatal(err)
 	}
-	if r := mustPublish(t, "--checksum", store, "x", in); r.UnchangedFiles != 0 || r.NewBytes != 100_000 {
+	refused := func(flags ...string) {
+		t.Helper()
+		r := publishJSON(t, t.Context(), append(flags, store, "x", in)...)
+		checkEnd(t, r.status, r.stderr, exitDamage, "no new version of x: "+store+" lacks 1 object of unchanged files")
+	}
+	refused()
+	refused("--update")
+	refused("--force")
+	writeFile(t, filepath.Join(in, "g"), []byte("another file"))
+	refused()
+	refused("--update")
+	if r := mustPublish(t, "--checksum", store, "x", in); r.Version != first+1 || r.UnchangedFiles != 0 || r.NewBytes != 100_000 {
 		t.Errorf("read again: %+v", r)
 	}
 	if got := content(t, store, "x", "f"); !bytes.Equal(got, noisy(100_000)) {

@@ -98,13 +98,17 @@ func (p *publishRun) differ(ctx context.Context, tree catalog.Tree, res *Result)
 	if tree == nil && len(p.o.Remove) > 0 {
 		return p.nothingToRemove()
 	}
+	var entries iter.Seq2[page.Entry, error]
+	if p.in != nil {
+		entries = p.in.Entries(ctx)
+	}
 	if tree == nil {
-		return compareTrees(func(func(page.Entry, error) bool) {}, p.in.Entries(ctx), &res.Diff)
+		return compareTrees(func(func(page.Entry, error) bool) {}, entries, &res.Diff)
 	}
 	if !p.o.Update {
-		return compareTrees(tree.All(ctx, ""), p.in.Entries(ctx), &res.Diff)
+		return compareTrees(tree.All(ctx, ""), entries, &res.Diff)
 	}
-	changes, err := p.changes(ctx, tree)
+	changes, err := p.changes(ctx, tree, entries)
 	if err != nil {
 		return err
 	}

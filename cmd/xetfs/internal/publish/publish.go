@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"iter"
 	"path/filepath"
 	"sync"
 
@@ -110,15 +111,14 @@ type AbsentError struct {
 func (e *AbsentError) Error() string { return fmt.Sprintf("--remove %s: %v", e.Path, e.Err) }
 func (e *AbsentError) Unwrap() error { return e.Err }
 
-// A MissingError means that the tree is the same, but the store has lost content of it. It is a
-// codec.ErrCorrupt.
+// A MissingError means that the store has lost content of unchanged files, which were not read. There is
+// no new version. It is a codec.ErrCorrupt.
 type MissingError struct {
-	Version names.Row
 	Missing []names.Key
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s of the tree is missing, as %s", ui.Plural(int64(len(e.Missing)), "object"), e.Missing[0])
+	return fmt.Sprintf("the store lacks %s of unchanged files, such as %s", ui.Plural(int64(len(e.Missing)), "object"), e.Missing[0])
 }
 
 // Is implements errors.Is.
@@ -229,9 +229,6 @@ func (p *publishRun) folder(ctx context.Context, res *Result) error {
 	switch {
 	case errors.Is(err, writer.ErrSame):
 		res.Version, res.Published = *res.Before, false
-		if err := p.checkContent(ctx, s); err != nil {
-			return err
-		}
 	case err != nil && p.in != nil && p.in.Err() != nil:
 		return p.in.Err() // without the symbol: it is an error of the folder
 	case err != nil:
@@ -360,7 +357,7 @@ func (p *publishRun) tree(ctx context.Context, s *writer.Session) (names.Row, er
 	hide := p.show(ctx, head)
 	defer hide()
 	if !p.o.Update {
-		entries := p.in.Entries(ctx)
+		entries := p.entries(ctx, s)
 		if p.o.Force {
 			return s.Replace(ctx, entries)
 		}
@@ -375,7 +372,11 @@ func (p *publishRun) tree(ctx context.Context, s *writer.Session) (names.Row, er
 	} else if len(p.o.Remove) > 0 {
 		return names.Row{}, p.nothingToRemove()
 	}
-	changes, err := p.changes(ctx, tree)
+	var entries iter.Seq2[page.Entry, error]
+	if p.in != nil {
+		entries = p.entries(ctx, s)
+	}
+	changes, err := p.changes(ctx, tree, entries)
 	switch {
 	case err != nil:
 		return names.Row{}, err
@@ -389,16 +390,28 @@ func (p *publishRun) nothingToRemove() error {
 	return fmt.Errorf("%s has no version that --remove could take something from: %w", p.o.Symbol, iofs.ErrNotExist)
 }
 
+// entries returns the entries of the folder. They end with an error if the store has lost content of
+// unchanged files.
+func (p *publishRun) entries(ctx context.Context, s *writer.Session) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		for e, err := range p.in.Entries(ctx) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if err := p.checkContent(ctx, s); err != nil {
+			yield(page.Entry{}, err)
+		}
+	}
+}
+
 // checkContent returns a MissingError if the store has lost content that was not read.
 func (p *publishRun) checkContent(ctx context.Context, s *writer.Session) error {
-	if p.in == nil {
-		return nil
-	}
 	missing, err := s.Missing(ctx, p.in.Shards())
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	return &MissingError{*s.Head(), missing}
+	return &MissingError{missing}
 }
 
 // compare counts the differences to the version before. The cost is proportional to their

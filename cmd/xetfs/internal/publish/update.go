@@ -15,8 +15,8 @@ import (
 )
 
 // changes returns the changes of tree in the order of keys: entries of the folder that differ,
-// and removed paths. Only changes need memory. A nil tree is empty.
-func (p *publishRun) changes(ctx context.Context, tree catalog.Tree) ([]page.Change, error) {
+// and removed paths. Only changes need memory. A nil tree is empty; entries are nil without a folder.
+func (p *publishRun) changes(ctx context.Context, tree catalog.Tree, entries iter.Seq2[page.Entry, error]) ([]page.Change, error) {
 	var changes []page.Change
 	for _, path := range p.o.Remove {
 		old, err := tree.Lookup(ctx, path)
@@ -25,10 +25,10 @@ func (p *publishRun) changes(ctx context.Context, tree catalog.Tree) ([]page.Cha
 		}
 		changes = append(changes, page.Change{Old: &old})
 	}
-	if p.in != nil {
+	if entries != nil {
 		laid := overlay{tree: tree}
 		defer laid.close()
-		for e, err := range p.in.Entries(ctx) {
+		for e, err := range entries {
 			if err == nil {
 				err = p.notRemoved(e.Path)
 			}
