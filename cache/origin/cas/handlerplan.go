@@ -3,12 +3,14 @@ package cas
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -194,6 +196,9 @@ func (p *planWriter) fetches(f File, write func(codec.Hash, []FetchRange) error)
 	p.WriteString("{")
 	for i, x := range p.xorbs {
 		spans, err := f.Spans(p.ctx, x, p.ranges[x])
+		if errors.Is(err, ErrChanged) { // a client repeats its request
+			err = fmt.Errorf("%w: %v", origin.ErrUnavailable, err)
+		}
 		if err != nil {
 			return err
 		}

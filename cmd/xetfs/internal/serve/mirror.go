@@ -245,18 +245,18 @@ func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (
 		if !errors.Is(err, origin.ErrUnavailable) {
 			return p, err
 		}
-		id, ok := m.takeProven(x, r)
-		if !ok {
+		ids := m.takeProven(x, r)
+		if len(ids) == 0 {
 			return nil, cas.ErrChanged
 		}
-		if _, _, err := m.OpenFile(ctx, id); err != nil {
+		if _, _, err := m.OpenFile(ctx, ids[0]); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// takeProven makes the next open prove a file again that has chunks r of a xorb, and returns the file.
-func (m *Mirror) takeProven(x codec.Hash, r codec.ChunkRange) (id codec.FileID, ok bool) {
+// takeProven makes the next opens prove the files again that have chunks r of a xorb, and returns them.
+func (m *Mirror) takeProven(x codec.Hash, r codec.ChunkRange) (ids []codec.FileID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for file, fi := range m.proven.All() {
@@ -267,11 +267,13 @@ func (m *Mirror) takeProven(x codec.Hash, r codec.ChunkRange) (id codec.FileID, 
 			}
 		}
 		if chunks.Count(r) == r.Len() {
-			m.proven.Remove(file)
-			return codec.FileID{File: file}, true
+			ids = append(ids, codec.FileID{File: file})
 		}
 	}
-	return id, false
+	for _, id := range ids {
+		m.proven.Remove(id.File)
+	}
+	return ids
 }
 
 // knownPlaces is Places without another proof. Chunks that another repository or an earlier process has
@@ -290,7 +292,8 @@ func (m *Mirror) knownPlaces(ctx context.Context, x codec.Hash, r codec.ChunkRan
 	return m.src.Places(ctx, x, r)
 }
 
-// Chunks implements cas.PlaceSource. It reads the disk first.
+// Chunks implements cas.PlaceSource. It reads the disk first. If the upstream lacks evicted chunks, it may have
+// stored their files in other xorbs: clients and the next opens of these files then request new plans.
 func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _ origin.ReadOptions) (*xorb.Run, error) {
 	for try := 1; ; try++ {
 		run, err := m.cache.Run(ctx, x, r)
@@ -301,9 +304,16 @@ func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _
 			run.Store()
 			return m.withHashes(x, run.Run), nil
 		}
-		if !m.cache.ShouldRetry(x, err, try) {
-			return nil, err
+		if m.cache.ShouldRetry(x, err, try) {
+			continue
 		}
+		if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound) {
+			for _, id := range m.takeProven(x, r) {
+				m.src.Forget(id)
+			}
+			err = fmt.Errorf("%w: %w", cas.ErrChanged, err)
+		}
+		return nil, err
 	}
 }
 

@@ -96,14 +96,23 @@ var limits = fetch.Options{Attempts: 2, Pause: time.Millisecond, Limits: fetch.L
 // has a disk if folder is not empty. Metadata on the disk has a scope.
 func open(t *testing.T, url, folder, scope string) (r *reconstruct.Reader, m *Mirror, closeAll func()) {
 	t.Helper()
+	var d *disk.Store
+	if folder != "" {
+		var err error
+		if d, err = disk.Open(folder, disk.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return openOn(t, url, d, scope)
+}
+
+// openOn is open with the disk d; nil: none. closeAll closes it, too.
+func openOn(t *testing.T, url string, d *disk.Store, scope string) (r *reconstruct.Reader, m *Mirror, closeAll func()) {
+	t.Helper()
 	var o cache.Options
 	co := cas.Options{Tokens: cas.StaticToken(url, ""), Fetch: limits, Scope: scope}
 	closeDisk := func() {}
-	if folder != "" {
-		d, err := disk.Open(folder, disk.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+	if d != nil {
 		o.Disk, co.Backend, closeDisk = d, d, func() { d.Close() }
 	}
 	client := cas.NewClient(co)
@@ -266,6 +275,39 @@ func TestMirrorOfOtherXorbs(t *testing.T) {
 	}
 	if fi.Terms[0] == first {
 		t.Error("the file has its former plan")
+	}
+}
+
+// TestMirrorEvictsOtherXorbs has a mirror that has evicted chunks of a proven file, whose upstream then has other
+// xorbs. The transfer is refused, and the next plan is a new one.
+func TestMirrorEvictsOtherXorbs(t *testing.T) {
+	u := newUpstream(t)
+	d, err := disk.Open(t.TempDir(), disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, m, closeMirror := openOn(t, u.URL, d, "")
+	defer closeMirror()
+	for _, f := range u.files[:2] { // they share chunks
+		if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shared := u.files[1].Info.Terms[0]
+	d.Drop(shared.Xorb, shared.Chunks)
+	b, _ := buildFiles(t, 30)
+	u.become(handlerOf(b))
+	if _, err := m.Chunks(t.Context(), shared.Xorb, shared.Chunks, origin.ReadOptions{}); !errors.Is(err, cas.ErrChanged) {
+		t.Errorf("chunks of a former xorb: %v, want %v", err, cas.ErrChanged)
+	}
+	for i, f := range u.files[:2] {
+		fi, _, err := m.OpenFile(t.Context(), f.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(fi.Terms, f.Info.Terms) {
+			t.Errorf("file %d has its former plan", i)
+		}
 	}
 }
 
