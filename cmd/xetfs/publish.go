@@ -92,8 +92,7 @@ func (p *publishRun) run(ctx context.Context) error {
 		return err
 	}
 	o.Ingest.Progress, o.Ingest.Fault = p.bar, p.fault
-	switch {
-	case p.dryRun:
+	if p.dryRun {
 		return p.runDry(ctx, o)
 	}
 	var done func()

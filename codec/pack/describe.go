@@ -6,6 +6,7 @@ import (
 
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/xorb"
 )
 
 // A newShard is the shard that is being made.
@@ -104,6 +105,16 @@ func xorbInfo(g *openXorb) *shard.XorbInfo {
 		x.Packed = g.ends[n-1]
 	}
 	return x
+}
+
+// XorbInfo returns the CAS Info block of a xorb whose chunks have hashes.
+func XorbInfo(x codec.Hash, in *xorb.Info) *shard.XorbInfo {
+	info := &shard.XorbInfo{Xorb: x, Chunks: make([]shard.Chunk, in.Len()), Packed: in.PackedEnd[in.Len()-1]}
+	for i, h := range in.Chunks {
+		info.Chunks[i] = shard.Chunk{Hash: h, Start: info.Unpacked, Size: in.UnpackedEnd[i] - info.Unpacked}
+		info.Unpacked = in.UnpackedEnd[i]
+	}
+	return info
 }
 
 // A storedShard is what the decider may forget.

@@ -46,7 +46,7 @@ type identity struct {
 	checked time.Time  // the last time they were those of this catalog; guarded by mu
 }
 
-// Check implements Checking.
+// Check implements Checker.
 func (c *StoreCatalog) Check(ctx context.Context, symbols ...string) error {
 	if err := c.checkPlace(ctx); err != nil {
 		return err

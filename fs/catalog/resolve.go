@@ -9,7 +9,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Latest implements Versioned.
+// Latest implements VersionedCatalog.
 func (c *StoreCatalog) Latest(ctx context.Context, symbol string) (names.Row, error) {
 	seen, err := c.ReadRef(ctx, symbol)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *StoreCatalog) LiveFrom(ctx context.Context, head *names.Version) iter.S
 	}
 }
 
-// Live implements Versioned.
+// Live implements VersionedCatalog.
 func (c *StoreCatalog) Live(ctx context.Context, symbol string) iter.Seq2[names.Row, error] {
 	return func(yield func(names.Row, error) bool) {
 		head, err := c.readHead(ctx, symbol)

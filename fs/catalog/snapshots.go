@@ -12,7 +12,7 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// Snapshots implements Versioned.
+// Snapshots implements VersionedCatalog.
 func (c *StoreCatalog) Snapshots(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var found []string
@@ -34,7 +34,7 @@ func (c *StoreCatalog) Snapshots(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// Snapshot implements Versioned.
+// Snapshot implements VersionedCatalog.
 func (c *StoreCatalog) Snapshot(ctx context.Context, name string) (*names.Snapshot, error) {
 	s, _, err := c.readSnapshot(ctx, name)
 	return s, err

@@ -128,7 +128,7 @@ func (c *StoreCatalog) Open(ctx context.Context, symbol string, at names.AsOf) (
 	return c.OpenRow(ctx, symbol, row)
 }
 
-// Changes implements Versioned.
+// Changes implements VersionedCatalog.
 func (c *StoreCatalog) Changes(ctx context.Context, from, to names.Row) iter.Seq2[page.Change, error] {
 	changes := page.Diff(ctx, c.pages, from.Tree(), to.Tree())
 	return func(yield func(page.Change, error) bool) {

@@ -15,9 +15,8 @@ const (
 )
 
 // A limiter bounds the requests at once. Callers wait in order, and readahead waits behind requests
-// that a reader awaits. The limit grows while more
-// requests bring more bytes per second, and shrinks when the server is busy. It changes once per
-// round: as many requests as the limit.
+// that a reader awaits. The limit grows while more requests bring more bytes per second, and shrinks
+// when the server is busy. It changes once per round: as many requests as the limit.
 type limiter struct {
 	most int // the limit never exceeds it
 

@@ -84,18 +84,6 @@ func CheckList(x *shard.XorbInfo, in *xorb.Info) error {
 	return nil
 }
 
-// xorbInfo returns the chunk list of a stored xorb.
-func xorbInfo(x codec.Hash, in *xorb.Info) *shard.XorbInfo {
-	n := in.Len()
-	list := &shard.XorbInfo{Xorb: x, Packed: in.PackedEnd[n-1], Unpacked: in.UnpackedEnd[n-1], Chunks: make([]shard.Chunk, n)}
-	start := uint32(0)
-	for i := range list.Chunks {
-		list.Chunks[i] = shard.Chunk{Hash: in.Chunks[i], Start: start, Size: in.UnpackedEnd[i] - start}
-		start = in.UnpackedEnd[i]
-	}
-	return list
-}
-
 // info returns the proven info of a stored xorb.
 func (s *Store) info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	s.mu.Lock()

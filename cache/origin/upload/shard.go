@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/shard"
 )
 
@@ -396,7 +397,7 @@ func (w *shardWriter) addXorb(x codec.Hash) error {
 	if err != nil {
 		return err
 	}
-	w.w.AddXorb(xorbInfo(x, in))
+	w.w.AddXorb(pack.XorbInfo(x, in))
 	w.added = true
 	w.xorbs = append(w.xorbs, names.XorbKey(x))
 	return nil

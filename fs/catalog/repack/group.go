@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/shard"
+	"github.com/xetfs/xetfs/codec/pack"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -119,7 +119,7 @@ func (r *run) cut(ctx context.Context) error {
 	r.copied += size
 	r.o.Progress(Progress{Doing: Copying, Done: r.copied, Total: max(r.plan.Copy, r.copied)})
 	r.groups = append(r.groups, g.Xorb)
-	if err := r.list(ctx, xorbInfo(&g.Info)); err != nil {
+	if err := r.list(ctx, pack.XorbInfo(g.Info.Xorb, &g.Info)); err != nil {
 		return err
 	}
 	r.open = group{}
@@ -257,14 +257,4 @@ func (r *run) copyRun(ctx context.Context, x codec.Hash, in *xorb.Info, ask code
 func (g *group) packedSize(i int) int {
 	start, end := g.PackedRange(codec.ChunkRange{Start: uint32(i), End: uint32(i) + 1})
 	return int(end - start)
-}
-
-// xorbInfo returns the CAS Info block of a xorb.
-func xorbInfo(in *xorb.Info) *shard.XorbInfo {
-	x := &shard.XorbInfo{Xorb: in.Xorb, Chunks: make([]shard.Chunk, in.Len()), Packed: in.PackedEnd[in.Len()-1]}
-	for i, h := range in.Chunks {
-		x.Chunks[i] = shard.Chunk{Hash: h, Start: x.Unpacked, Size: in.UnpackedEnd[i] - x.Unpacked}
-		x.Unpacked = in.UnpackedEnd[i]
-	}
-	return x
 }
