@@ -84,16 +84,23 @@ func (r *Repo) listURL(commit, dir string, recursive bool) string {
 	return fmt.Sprintf("%s?recursive=%t&limit=%d", path, recursive, pageEntries)
 }
 
-// page returns the JSON of a page, and path and query of the next one; "": it is the last.
+// page returns the JSON of a page, and path and query of the next one; "": it is the last. An empty last
+// page is requested twice: git has no empty folders, and a listing that ends early would hide files.
 func (r *Repo) page(ctx context.Context, path string) (page []byte, next string, err error) {
-	q := r.request("listing", path)
-	page, header, err := r.get(ctx, q, maxPage)
-	if err != nil {
-		return nil, "", err
+	for range 2 {
+		q := r.request("listing", path)
+		var header http.Header
+		if page, header, err = r.get(ctx, q, maxPage); err != nil {
+			return nil, "", err
+		}
+		if next, err = r.nextPage(q.URL, header); err != nil || next != "" || !isEmptyPage(page) {
+			break
+		}
 	}
-	next, err = r.nextPage(q.URL, header)
 	return page, next, err
 }
+
+func isEmptyPage(page []byte) bool { return bytes.Equal(bytes.TrimSpace(page), []byte("[]")) }
 
 // decodePage yields the entries of a page one by one: an entry may have two bytes in JSON and
 // hundreds in memory. An error ends it.

@@ -193,6 +193,39 @@ func TestO24_BadListings(t *testing.T) {
 	}
 }
 
+// A page that was empty once is read again. A repository without files has two requests.
+func TestEmptyPage(t *testing.T) {
+	s := hubtest.New(t)
+	id := s.Commit("model/org/m", "main", hubtest.File{Path: "a"}, hubtest.File{Path: "b"}, hubtest.File{Path: "c"})
+	none := s.Commit("model/org/m", "none")
+	s.PageSize = 2
+	r := openRepo(t, s, "hf://org/m")
+	for page := range 2 {
+		requests := 0
+		s.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
+			if requests++; requests != page+1 {
+				return false
+			}
+			fmt.Fprint(w, "[]")
+			return true
+		}
+		if got := paths(t, r, id, "", true); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("page %d was empty once: %q", page, got)
+		}
+		if requests != 3 {
+			t.Errorf("page %d was empty once: %d requests, want 3", page, requests)
+		}
+	}
+	s.Answer = nil
+	before := len(s.Requests("/tree/"))
+	if got := paths(t, r, none, "", true); len(got) > 0 {
+		t.Errorf("no files: %q", got)
+	}
+	if n := len(s.Requests("/tree/")) - before; n != 2 {
+		t.Errorf("no files: %d requests, want 2", n)
+	}
+}
+
 // An empty file has no hash of its content in a bucket. In LFS the size of its pointer is beside it.
 func TestEmptyFiles(t *testing.T) {
 	const sum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
