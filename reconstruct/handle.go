@@ -270,8 +270,9 @@ func (h *Handle) unreadLocked(s *stream, from, end int64) (int64, int64) {
 
 // prefetchRange requests the chunks of n bytes from off on.
 func (h *Handle) prefetchRange(s *stream, off, n int64) bool {
+	f := h.f.current()
 	for n > 0 {
-		g, err := h.f.group(h.ctx, h.f.groupAt(off))
+		g, err := f.group(h.ctx, f.groupAt(off))
 		if err != nil {
 			return true // a reader gets the error
 		}

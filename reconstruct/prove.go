@@ -42,10 +42,10 @@ func (f *File) NeedsProof() bool {
 	return !now.isProven() && now.tracker.complete() // most reads take no lock
 }
 
-// current returns the file that replaces f after a second fetch, or f.
+// current returns the file that replaces f after a second fetch or with another plan, or f.
 func (f *File) current() *File {
-	if next := f.successor.Load(); next != nil {
-		return next
+	for next := f.successor.Load(); next != nil; next = f.successor.Load() {
+		f = next
 	}
 	return f
 }
@@ -103,6 +103,38 @@ func (f *File) supersede() {
 // readUnproven is read for a file of a source without proofs.
 func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	f = f.current()
+	err := f.readTracked(ctx, p, off)
+	if next := f.replacement(ctx, err); next != nil {
+		err = next.readTracked(ctx, p, off)
+	}
+	return err
+}
+
+// replacement returns the file of another plan after a read has failed with err, or nil. The server may have
+// stored the file in other xorbs. Readers must not have got unproven bytes of f: if they were wrong, their
+// descriptors must fail.
+func (f *File) replacement(ctx context.Context, err error) *File {
+	if !mayBeRepaired(err) || f.fixed || f.large != nil {
+		return nil
+	}
+	if now := f.current(); now != f {
+		return now // another reader's
+	}
+	next, openErr := f.r.Open(ctx, f.id) // forgetAfter has dropped f and its plan
+	if openErr != nil {
+		return nil
+	}
+	isOther := next.size == f.size && next.planSum != f.planSum
+	if isOther && (f.tracker.isProven() && next.gated || f.tracker.failUnread(err)) {
+		f.successor.CompareAndSwap(nil, next)
+		return f.current()
+	}
+	next.forgetAfter(err) // the server may repair it
+	return nil
+}
+
+// readTracked reads with the plan of f.
+func (f *File) readTracked(ctx context.Context, p []byte, off int64) error {
 	if f.NeedsProof() {
 		next, err := f.awaitProof(ctx)
 		if err != nil {

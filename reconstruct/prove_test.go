@@ -484,6 +484,53 @@ func TestUnprovenPlanChangesWhileOpen(t *testing.T) {
 	m.sound(t, f)
 }
 
+// The server stores a file in another xorb while it is open. Its readers get the new plan, unless they got
+// unproven bytes.
+func TestUnprovenOtherXorbWhileOpen(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	chunks := pattern(largeChunks, 64<<10)
+	x, y := b.Xorb(chunks...), b.Xorb(append(pattern(1, 1<<10), chunks...)...)
+	f := b.File(x.Term(0, largeChunks))
+	s := b.Store()
+	for name, c := range map[string]struct {
+		read   int64 // bytes before the change
+		strict bool
+		fails  bool
+	}{
+		"nothing was read": {},
+		"a part was read":  {read: 1 << 20, fails: true},
+		"all was read":     {read: f.Info.Size()},
+		"strict":           {read: 1 << 20, strict: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mountPlan(t, s, "", Options{Strict: c.strict})
+			h := m.handle(t, f.ID()).File() // without readahead
+			if _, err := scan(t.Context(), h, c.read); err != nil {
+				t.Fatal(err)
+			}
+			m.forgetChunks(t)
+			m.plan.Before = func(_ context.Context, of codec.Hash, _ codec.ChunkRange) error {
+				if of == x.Hash() {
+					return origin.ErrNotFound
+				}
+				return nil
+			}
+			m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+				fi.Terms = []codec.Term{{Xorb: y.Hash(), Chunks: codec.ChunkRange{Start: 1, End: 1 + largeChunks}, Size: uint32(f.Info.Size())}}
+				return fi
+			}})
+			got, err := scan(t.Context(), h, f.Info.Size())
+			if c.fails != (err != nil) {
+				t.Errorf("after the change: %v", err)
+			}
+			if !bytes.HasPrefix(f.Bytes(), got) || err == nil && len(got) < len(f.Bytes()) {
+				t.Errorf("after the change: %d bytes, or wrong ones", len(got))
+			}
+			m.sound(t, f)
+		})
+	}
+}
+
 // Chunks of a server that lied stay on disk if no reader got the whole file. Later mounts request
 // them again.
 func TestUnprovenChunksOfEarlierMount(t *testing.T) {

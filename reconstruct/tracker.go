@@ -152,6 +152,17 @@ func (t *tracker) fail(err error) bool {
 	return true
 }
 
+// failUnread is fail for a file of which no chunk was read.
+func (t *tracker) failUnread(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.err() != nil || t.isProven() || !t.isEmptyLocked() {
+		return false
+	}
+	t.failed.Store(&err)
+	return true
+}
+
 // err returns the error of all readers, or nil.
 func (t *tracker) err() error {
 	if err := t.failed.Load(); err != nil {
