@@ -19,11 +19,11 @@ var maxLines = map[string]int{
 	"cache/origin/hub":         3105,
 	"cache/origin/origintest":  3220,
 	"cmd/xetfs":                6850,
-	"cmd/xetfs/internal/serve": 3120,
+	"cmd/xetfs/internal/serve": 3160,
 	"fs":                       5200,
 	"fs/catalog/sweep":         2850,
 	"fs/catalog/writer":        3410,
-	"reconstruct":              3600,
+	"reconstruct":              3640,
 }
 
 // otherLines bounds packages without a row in maxLines.
