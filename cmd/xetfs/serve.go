@@ -246,7 +246,7 @@ func (o *serveOptions) openSite(ctx context.Context, source string, remote stack
 		remote.Log.Warn(w)
 	}
 	report, stop := serve.NewReport(remote.Log)
-	site := o.site(s, signer, report)
+	site := o.site(s, signer, report, remote.Log)
 	return site, s, func() { site.Close(); s.Close(); stop() }, nil
 }
 
@@ -298,7 +298,7 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 			if err != nil {
 				return nil, nil, err
 			}
-			return o.site(s, signer, report), s.Close, nil
+			return o.site(s, signer, report, remote.Log), s.Close, nil
 		},
 	})
 	closeAll := func() {
@@ -312,15 +312,15 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 }
 
 // site returns the site of an open SOURCE.
-func (o *serveOptions) site(s *stack.Source, signer *cas.Signer, report func(*http.Request, error)) *serve.Site {
-	repos := serve.NewRepos(s.Stored, s.Cache.Local())
+func (o *serveOptions) site(s *stack.Source, signer *cas.Signer, report func(*http.Request, error), log *slog.Logger) *serve.Site {
+	repos := serve.NewRepos(s.Stored, s.Cache.Local(), log)
 	mirror := mirrorOf(s)
 	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store()), Report: report}
 	if !s.HasObjects() {
 		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
 			_, sum, _ := s.Origin().ContentHash(id) // a listing shows files without a sum, too
 			return sum
-		})
+		}, log)
 		site.Plain = http.NotFoundHandler()
 	}
 	site.Repos = repos

@@ -57,7 +57,7 @@ func TestSymbolsOf(t *testing.T) {
 		{"dataset/o/n", "o/n", hub.RepoID{Type: hub.Model, Name: "o/n"}, nil, true},
 	}
 	for _, tt := range tests {
-		r := NewMirrorRepos(nil, tt.mirror, nil)
+		r := NewMirrorRepos(nil, tt.mirror, nil, slog.New(slog.DiscardHandler))
 		symbols := r.symbolsOf(tt.id)
 		ctx := context.WithValue(t.Context(), grantKey{}, &grant{patterns: []string{tt.pattern}})
 		if !slices.Equal(symbols, tt.want) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -62,7 +64,7 @@ func newHistory(t *testing.T, versions int) *history {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.repos = NewRepos(c, true)
+	h.repos = NewRepos(c, true, slog.New(slog.DiscardHandler))
 	return h
 }
 
@@ -164,6 +166,43 @@ func TestLineageOfStoreThatIsDown(t *testing.T) {
 	h.has("v1", 1)
 	if _, err := h.repos.Resolve(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/other"}, ""); !errors.Is(err, origin.ErrUnavailable) {
 		t.Errorf("another symbol: %v", err)
+	}
+}
+
+// A damaged snapshot is no tag, and the log has it once. All other tags are listed.
+func TestRefsWithDamagedSnapshot(t *testing.T) {
+	h := newHistory(t, 1)
+	var log strings.Builder
+	h.repos.log = slog.New(slog.NewTextHandler(&log, nil))
+	for _, name := range []string{"a", "b", "c"} {
+		if _, err := h.w.Snapshot(t.Context(), name, "", map[string]names.AsOf{"o/n": {}}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := names.SnapshotKey("b")
+	value, tag, err := h.store.Get(t.Context(), key, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	value[len(value)/2] ^= 1
+	if _, err := h.store.Store.(origin.WriteStore).PutIfMatch(t.Context(), key, value, tag); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		branches, tags, err := h.repos.Refs(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"})
+		var found []string
+		for _, tag := range tags {
+			found = append(found, tag.Name)
+		}
+		if err != nil || len(branches) != 1 || !slices.Equal(found, []string{"v0", "a", "c"}) {
+			t.Errorf("%d branches, tags %q, %v, want main and v0, a, c", len(branches), found, err)
+		}
+	}
+	if strings.Count(log.String(), string(key)) == 0 || strings.Count(log.String(), "event=corrupt") != 1 {
+		t.Errorf("the log does not have the snapshot once:\n%s", log.String())
+	}
+	if _, err := h.repos.Resolve(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, "b"); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("the damaged snapshot: %v, want %v", err, codec.ErrCorrupt)
 	}
 }
 

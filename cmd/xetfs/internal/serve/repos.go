@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
@@ -25,28 +27,31 @@ import (
 // The newest version is the branch main. The commit of a version is its label git_commit or commit,
 // or else the first 40 hex digits of the hash of its tree. The first 40 and all 64 digits of that hash are
 // found, too. Snapshots and labels are tags. The label tag=NAME is the tag NAME, and any other
-// label is the tag KEY=VALUE. Deleted versions are found by snapshots only.
+// label is the tag KEY=VALUE. Deleted versions are found by snapshots only. A damaged snapshot is not
+// listed, and is an error of a request that names it.
 type Repos struct {
 	catalog  *catalog.StoreCatalog // nil: there are no symbols
 	mirror   string                // the only symbol of a mirror, TYPE/NAME; "": no mirror
 	lineages lineages
 	files    *fileIndex
 	sums     func(codec.FileID) []byte // of files outside Xet; nil: there are none
+	log      *slog.Logger
+	logged   sync.Map // names of damaged snapshots in the log
 }
 
 var _ hub.Repos = (*Repos)(nil)
 
 // NewRepos returns the repositories of a catalog; nil has none. Local means that the store is a
 // folder, so that each request may read the reference of its symbol.
-func NewRepos(c *catalog.StoreCatalog, local bool) *Repos {
-	return &Repos{catalog: c, lineages: newLineages(c, local), files: newFileIndex()}
+func NewRepos(c *catalog.StoreCatalog, local bool, log *slog.Logger) *Repos {
+	return &Repos{catalog: c, lineages: newLineages(c, local), files: newFileIndex(), log: log}
 }
 
 // NewMirrorRepos returns the repository of a mirror of the Hub, whose symbol is like
 // model/owner/name. The catalog is on the local disk. Sums returns the SHA-1 that git has for a
 // file outside Xet, its SHA-256 if it is in LFS, or nil.
-func NewMirrorRepos(c *catalog.StoreCatalog, symbol string, sums func(codec.FileID) []byte) *Repos {
-	r := NewRepos(c, true)
+func NewMirrorRepos(c *catalog.StoreCatalog, symbol string, sums func(codec.FileID) []byte, log *slog.Logger) *Repos {
+	r := NewRepos(c, true, log)
 	r.mirror, r.sums = symbol, sums
 	return r
 }
@@ -183,7 +188,7 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.R
 	return []hub.Ref{{Name: mainBranch, Commit: newest.id}}, tags, err
 }
 
-// addSnapshots calls add for the snapshots of a symbol, until it returns false. A store that
+// addSnapshots calls add for the sound snapshots of a symbol, until it returns false. A store that
 // cannot list has no snapshots here.
 func (r *Repos) addSnapshots(ctx context.Context, symbol string, add func(string, names.Row) bool) error {
 	n := 0
@@ -191,20 +196,30 @@ func (r *Repos) addSnapshots(ctx context.Context, symbol string, add func(string
 		if errors.Is(err, errors.ErrUnsupported) || n == maxRefs {
 			return nil
 		}
-		n++
-		s := new(names.Snapshot)
-		if err == nil {
-			s, err = r.catalog.Snapshot(ctx, name)
+		if err != nil {
+			return err
 		}
-		switch row, ok := s.Rows[symbol]; {
+		n++
+		s, err := r.catalog.Snapshot(ctx, name)
+		switch {
 		case errors.Is(err, iofs.ErrNotExist): // deleted meanwhile
+			continue
+		case errors.Is(err, codec.ErrCorrupt):
+			r.logDamaged(name, err)
+			continue
 		case err != nil:
 			return err
-		case ok:
-			if !add(name, row) {
-				return nil
-			}
+		}
+		if row, ok := s.Rows[symbol]; ok && !add(name, row) {
+			return nil
 		}
 	}
 	return nil
+}
+
+// logDamaged logs a damaged snapshot once. The repositories remain readable without it.
+func (r *Repos) logDamaged(name string, err error) {
+	if _, ok := r.logged.LoadOrStore(name, true); !ok {
+		r.log.Warn("a damaged snapshot is not shown as a tag", "event", "corrupt", "what", "catalog", "key", names.SnapshotKey(name), "err", err)
+	}
 }
