@@ -344,22 +344,27 @@ func (k *Index) holds(in *shard.FileInfo) bool {
 }
 
 // Learn implements pack.Ledger.
-func (k *Index) Learn(h codec.Hash) bool {
+func (k *Index) Learn(h codec.Hash) bool { return k.LearnShard(h) == nil }
+
+// LearnShard is Learn with an error. A corrupt shard is also reported to Options.Damaged.
+func (k *Index) LearnShard(h codec.Hash) error {
 	key := names.ShardKey(h)
 	store := k.o.Sink
 	if k.o.Mirror != nil {
 		store = k.o.Mirror
 	}
-	size, err := store.Size(k.ctx, key)
-	if err != nil {
-		return false
-	}
 	first := len(k.xorbs)
-	err = k.addShard(store, origin.Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
+	size, err := store.Size(k.ctx, key)
+	if err == nil {
+		err = k.addShard(store, origin.Item{Key: key, Size: size}, func(*shard.XorbInfo) error { return nil })
+	}
 	for i := range k.xorbs[first:] {
 		k.xorbs[first+i].sound = verified // this session stored it
 	}
-	return err == nil
+	if errors.Is(err, codec.ErrCorrupt) {
+		k.o.Damaged(key, err)
+	}
+	return err
 }
 
 // addShard adds the chunks and files of a shard. It calls there for each xorb that is not in

@@ -78,7 +78,7 @@ type index struct {
 
 	mu     sync.Mutex
 	index  *dedup.Index       // guarded by mu, as all below; not safe for concurrent use
-	known  map[names.Key]bool // shards in index
+	known  map[names.Key]bool // shards in index, and corrupt ones
 	looked time.Time          // when the store was listed
 	busy   bool               // a refresh is under way
 }
@@ -170,8 +170,12 @@ func (x *index) learn(h codec.Hash) {
 	x.learnLocked(names.ShardKey(h), h)
 }
 
+// learnLocked adds a shard. A corrupt shard is known, too, so that it is not read again.
 func (x *index) learnLocked(k names.Key, h codec.Hash) {
-	if x.index != nil && !x.known[k] && x.index.Learn(h) {
+	if x.index == nil || x.known[k] {
+		return
+	}
+	if err := x.index.LearnShard(h); err == nil || errors.Is(err, codec.ErrCorrupt) {
 		x.known[k] = true
 	}
 }
