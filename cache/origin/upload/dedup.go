@@ -23,12 +23,22 @@ const answerLimit = 10 * time.Second
 
 // Dedup returns a shard that locates a chunk and its neighbours, or origin.ErrNotFound. The chunk
 // hashes are keyed: only a client that has a chunk recognises it. The named xorbs are leased before
-// their presence is checked.
+// their presence is checked. Concurrent callers share an answer.
 func (s *Store) Dedup(ctx context.Context, chunk codec.Hash) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
 	s.index.refresh()
-	lists := s.index.locate(chunk)
+	b, err := s.answers.Do(ctx, chunk, func(ctx context.Context) ([]byte, error) { return s.answer(ctx, chunk) })
+	if err != nil && ctx.Err() != nil {
+		s.o.Logger.Debug("no answer for deduplication", "err", err)
+		return nil, origin.ErrNotFound
+	}
+	return b, err
+}
+
+// answer is Dedup for all callers. A read of the index may continue after ctx.
+func (s *Store) answer(ctx context.Context, chunk codec.Hash) ([]byte, error) {
+	lists := s.index.locate(ctx, chunk)
 	if len(lists) == 0 {
 		return nil, origin.ErrNotFound
 	}
@@ -76,11 +86,13 @@ const eligible = 1024
 type index struct {
 	s *Store
 
+	lock  slots              // one: its holder may read the store, so others wait with their contexts
+	index *dedup.Index       // guarded by lock; not safe for concurrent use
+	known map[names.Key]bool // shards in index, and corrupt ones; guarded by lock
+
 	mu     sync.Mutex
-	index  *dedup.Index       // guarded by mu, as all below; not safe for concurrent use
-	known  map[names.Key]bool // shards in index, and corrupt ones
-	looked time.Time          // when the store was listed
-	busy   bool               // a refresh is under way
+	looked time.Time // when the store was listed; guarded by mu
+	busy   bool      // a refresh is under way; guarded by mu
 }
 
 // refreshPause is the minimum time between two listings of the shards of the store.
@@ -89,7 +101,9 @@ const refreshPause = 20 * time.Second
 // open reads the index of the store.
 func (x *index) open(s *Store) error {
 	x.s = s
-	return x.load()
+	err := x.load()
+	x.looked = time.Now()
+	return err
 }
 
 // load opens the index, or opens it again.
@@ -111,10 +125,12 @@ func (x *index) load() error {
 	if err != nil {
 		return err
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	if err := x.lock.wait(x.s.ctx); err != nil {
+		return errors.Join(err, fresh.Close())
+	}
+	defer x.lock.free()
 	old := x.index
-	x.index, x.known, x.looked = fresh, known, time.Now()
+	x.index, x.known = fresh, known
 	if old != nil {
 		return old.Close()
 	}
@@ -122,8 +138,10 @@ func (x *index) load() error {
 }
 
 func (x *index) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	if err := x.lock.wait(context.Background()); err != nil {
+		return err
+	}
+	defer x.lock.free()
 	if x.index == nil {
 		return nil
 	}
@@ -133,9 +151,11 @@ func (x *index) close() error {
 
 // locate returns the chunk lists of a xorb with a chunk, and of its neighbours. The first list is
 // the one with the chunk.
-func (x *index) locate(chunk codec.Hash) []*shard.XorbInfo {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (x *index) locate(ctx context.Context, chunk codec.Hash) []*shard.XorbInfo {
+	if x.lock.wait(ctx) != nil {
+		return nil
+	}
+	defer x.lock.free()
 	if x.index == nil {
 		return nil
 	}
@@ -154,24 +174,31 @@ func (x *index) locate(chunk codec.Hash) []*shard.XorbInfo {
 }
 
 // lookup is Lookup of the index.
-func (x *index) lookup(chunk codec.Hash) (codec.Hash, uint32, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (x *index) lookup(ctx context.Context, chunk codec.Hash) (codec.Hash, uint32, bool) {
+	if x.lock.wait(ctx) != nil {
+		return codec.Hash{}, 0, false
+	}
+	defer x.lock.free()
 	if x.index == nil {
 		return codec.Hash{}, 0, false
 	}
 	return x.index.Lookup(chunk)
 }
 
-// learn adds a shard that was just stored.
-func (x *index) learn(h codec.Hash) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.learnLocked(names.ShardKey(h), h)
-}
-
-// learnLocked adds a shard. A corrupt shard is known, too, so that it is not read again.
-func (x *index) learnLocked(k names.Key, h codec.Hash) {
+// learn adds a stored shard. A corrupt shard is known, too, so that it is not read again. A later
+// refresh adds a shard that cannot be read now.
+func (x *index) learn(ctx context.Context, h codec.Hash) {
+	k := names.ShardKey(h)
+	if m := x.s.o.Mirror; m != nil {
+		// The Mirror makes its copy of the shard now, before other callers wait for the lock.
+		if _, err := m.Size(ctx, k); err != nil && !errors.Is(err, codec.ErrCorrupt) {
+			return
+		}
+	}
+	if x.lock.wait(ctx) != nil {
+		return
+	}
+	defer x.lock.free()
 	if x.index == nil || x.known[k] {
 		return
 	}
@@ -201,9 +228,11 @@ func (x *index) refresh() {
 }
 
 func (x *index) update() error {
-	x.mu.Lock()
+	if err := x.lock.wait(x.s.ctx); err != nil {
+		return err
+	}
 	before := maps.Clone(x.known)
-	x.mu.Unlock()
+	x.lock.free()
 	listed := map[names.Key]codec.Hash{}
 	for item, err := range x.s.store.List(x.s.ctx, names.ShardPrefix, "") {
 		if err != nil {
@@ -219,9 +248,9 @@ func (x *index) update() error {
 		}
 	}
 	for k, h := range listed {
-		x.mu.Lock()
-		x.learnLocked(k, h)
-		x.mu.Unlock()
+		if !before[k] {
+			x.learn(x.s.ctx, h)
+		}
 	}
 	return nil
 }

@@ -3,12 +3,16 @@ package upload_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -28,6 +32,67 @@ func (s *readCounter) ReadAt(ctx context.Context, k names.Key, p []byte, off int
 		s.reads.Add(1)
 	}
 	return s.WriteStore.ReadAt(ctx, k, p, off)
+}
+
+// A stuckStore does not answer reads of shards while it is stuck.
+type stuckStore struct {
+	origin.WriteStore
+	stuck   atomic.Bool
+	release chan struct{}
+}
+
+func (s *stuckStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
+	if at, err := names.ParseKey(k); err == nil && at.Kind == names.ShardKind && s.stuck.Load() {
+		<-s.release
+	}
+	return s.WriteStore.ReadAt(ctx, k, p, off)
+}
+
+// A query for deduplication is answered in time while the store does not answer. The first query
+// reads the store, and the second one waits for the index, which the first one continues to use.
+func TestDedupOfStuckStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuckStore{WriteStore: origintest.Memory(), release: make(chan struct{})}
+		b := openFixture(t, s, upload.Options{})
+		p := pack(t, random(1, 300_000))
+		b.put("me", p)
+		s.stuck.Store(true)
+		for range 2 {
+			start := time.Now()
+			_, err := b.Dedup(t.Context(), p.in.Chunks[0])
+			if took := time.Since(start); !errors.Is(err, origin.ErrNotFound) || took != 10*time.Second {
+				t.Errorf("Dedup: %v after %v, want %v after 10 s", err, took, origin.ErrNotFound)
+			}
+		}
+		close(s.release)
+		if _, err := b.Dedup(t.Context(), p.in.Chunks[0]); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A query for deduplication does not wait for the download of a shard of another writer.
+func TestDedupDuringDownload(t *testing.T) {
+	folder := mirror.OpenFolder(t.TempDir(), 1<<30)
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuckStore{WriteStore: origintest.Memory(), release: make(chan struct{})}
+		b := openFixture(t, s, upload.Options{Mirror: mirror.New(s, folder, nil)})
+		p := pack(t, random(1, 300_000))
+		b.put("me", p)
+		openFixture(t, s.WriteStore, upload.Options{}).put("me", pack(t, random(2, 300_000)))
+		s.stuck.Store(true)
+		refreshed := make(chan error)
+		go func() { refreshed <- b.RefreshIndex() }()
+		synctest.Wait()
+		start := time.Now()
+		if _, err := b.Dedup(t.Context(), p.in.Chunks[0]); err != nil || time.Since(start) != 0 {
+			t.Errorf("Dedup: %v after %v, want an answer at once", err, time.Since(start))
+		}
+		close(s.release)
+		if err := <-refreshed; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // A damaged shard of another writer is read once, and the log names it once.

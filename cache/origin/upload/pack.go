@@ -118,7 +118,7 @@ type leasedIndex struct {
 
 // Lookup implements pack.ChunkIndex. One goroutine at a time calls it.
 func (k *leasedIndex) Lookup(chunk codec.Hash) (codec.Hash, uint32, bool) {
-	x, i, ok := k.s.index.lookup(chunk)
+	x, i, ok := k.s.index.lookup(k.ctx, chunk)
 	if !ok {
 		return x, i, false
 	}

@@ -457,7 +457,7 @@ func (s *Store) putShard(ctx context.Context, w *shard.Writer, xorbs []names.Key
 			return h, err
 		}
 		if len(missing) == 0 {
-			s.learn(h, xorbs)
+			s.learn(ctx, h, xorbs)
 			return h, nil
 		}
 		if missing[0] != names.ShardKey(h) {
@@ -468,11 +468,11 @@ func (s *Store) putShard(ctx context.Context, w *shard.Writer, xorbs []names.Key
 }
 
 // learn records a stored shard and the xorbs that it refers to.
-func (s *Store) learn(h codec.Hash, xorbs []names.Key) {
+func (s *Store) learn(ctx context.Context, h codec.Hash, xorbs []names.Key) {
 	s.mu.Lock()
 	s.parts.Add(h, xorbs, int64(1+len(xorbs)))
 	s.mu.Unlock()
-	s.index.learn(h)
+	s.index.learn(ctx, h)
 }
 
 // partsOf returns the xorbs that a stored shard refers to.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
@@ -104,6 +105,7 @@ type Store struct {
 
 	counted countStore // store, for puts
 	index   index
+	answers flight.Group[codec.Hash, []byte] // of Dedup
 	space   space
 	uploads slots
 	xorbs   slots
@@ -132,7 +134,7 @@ type fileKey struct {
 func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	o.fill()
 	u := &Store{
-		store: s, o: o,
+		store: s, o: o, index: index{lock: newSlots(1)},
 		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1), recalls: newSlots(1),
 		files:  lru.New[fileKey, Content](maxFiles, nil),
 		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
