@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"cache/origin/dir": {"codec", "codec/listing", "codec/merkle", "codec/names", "codec/shard", "codec/xorb",
 		"cache/nowait", "cache/recent", "cache/origin"},
 	"cache/origin/fetch":      {"codec/names", "cache/flight", "cache/histogram", "cache/logdedup", "cache/origin"},
-	"cache/origin/web":        {"codec", "codec/listing", "codec/names", "cache/lru", "cache/origin", "cache/origin/fetch"},
+	"cache/origin/web":        {"codec", "codec/listing", "codec/names", "cache/flight", "cache/lru", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/s3":         {"codec/listing", "codec/names", "cache/flight", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/cas":        append(below("codec"), "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache", "cache/origin/upload"),
 	"cache/origin/hub":        {"codec", "codec/names", "codec/shard", "codec/xorb", "codec/merkle", "cache/lru", "cache/flight", "cache/origin", "cache/origin/cas", "cache/origin/fetch", "cache/origin/metacache", "cache/origin/upload"},

@@ -29,14 +29,16 @@ type ItemReader interface {
 // A handler serves the objects of a store under their keys.
 type handler struct {
 	store   origin.Store
-	listing listingCache
+	listing *listingCache
 	sizes   sizeCache
 }
 
 // NewHandler returns a handler that serves the objects of a store under their keys. It answers
 // like a plain web server with the folder of the store, with ranges and ETags. It generates the
 // listing from the store. A path that is no key is not found, and so is the state of a sweep.
-func NewHandler(s origin.Store) http.Handler { return &handler{store: s, sizes: newSizeCache()} }
+func NewHandler(s origin.Store) http.Handler {
+	return &handler{store: s, listing: newListingCache(), sizes: newSizeCache()}
+}
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -6,17 +6,26 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/listing"
 )
 
 // A listingCache has the listing of a store, generated on request. A scan of a large store is
-// slow, so the listing is cached for a time that grows with the time of the scan.
+// slow, so the listing is cached for a time that grows with the time of the scan. Concurrent
+// requests share a scan and its error.
 type listingCache struct {
-	mu    sync.Mutex // held during a scan: all waiting requests need its result
-	b     []byte     // guarded by mu
-	etag  string     // guarded by mu
-	until time.Time  // guarded by mu
+	scans flight.Group[struct{}, *cachedListing]
+
+	mu     sync.Mutex
+	cached *cachedListing // guarded by mu
+}
+
+// A cachedListing is an encoded listing.
+type cachedListing struct {
+	b     []byte
+	etag  string
+	until time.Time
 }
 
 const (
@@ -25,22 +34,56 @@ const (
 	scanLimit       = time.Minute
 )
 
+// newListingCache returns a cache whose scans continue when all clients have left: the next request
+// needs the result.
+func newListingCache() *listingCache {
+	c := new(listingCache)
+	c.scans.Detached = func(struct{}) bool { return true }
+	return c
+}
+
 // get returns the listing and its ETag.
 func (c *listingCache) get(ctx context.Context, s origin.Store) ([]byte, string, error) {
+	l := c.fresh()
+	if l == nil {
+		var err error
+		l, err = c.scans.Do(ctx, struct{}{}, func(ctx context.Context) (*cachedListing, error) { return c.scan(ctx, s) })
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	return l.b, l.etag, nil
+}
+
+// fresh returns the cached listing, or nil if it is absent or too old.
+func (c *listingCache) fresh() *cachedListing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	start := time.Now()
-	if c.b != nil && start.Before(c.until) {
-		return c.b, c.etag, nil
+	if c.cached == nil || !time.Now().Before(c.cached.until) {
+		return nil
 	}
-	// A client that leaves does not end the scan: other requests wait for its result.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scanLimit)
+	return c.cached
+}
+
+// scan generates the listing and caches it.
+func (c *listingCache) scan(ctx context.Context, s origin.Store) (*cachedListing, error) {
+	if l := c.fresh(); l != nil {
+		return l, nil // a scan has just ended
+	}
+	ctx, cancel := context.WithTimeout(ctx, scanLimit)
 	defer cancel()
+	start := time.Now()
 	b, err := listing.Encode(listing.Prefixes(), origin.ListPrefixes(ctx, s, listing.Prefixes()))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	c.b, c.etag = b, fmt.Sprintf(`"%s"`, b[max(0, len(b)-65):len(b)-1]) // its checksum
-	c.until = time.Now().Add(max(minListingAge, listingAgeRatio*time.Since(start)))
-	return c.b, c.etag, nil
+	l := &cachedListing{
+		b:     b,
+		etag:  fmt.Sprintf(`"%s"`, b[max(0, len(b)-65):len(b)-1]), // its checksum
+		until: time.Now().Add(max(minListingAge, listingAgeRatio*time.Since(start))),
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cached = l
+	return l, nil
 }
