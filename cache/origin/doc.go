@@ -8,7 +8,7 @@
 //	StrayRemover                              optional: unfinished files of killed writers
 //	Source                                    terms of a file, chunks of a term, bytes of chunks
 //	Pages, Sink                               index pages of a Store; output of a packer into one
-//	ReaderAt, ReadPart, ReadWhole             reads of any Store
+//	ReaderAt, ReadPart, ReadWhole, ReadShard  reads of any Store
 //	MaxObject, Short, Long                    bounds of objects, and their errors
 //
 // Data and catalog use the same Store. Package objects makes a Source of a Store, and package

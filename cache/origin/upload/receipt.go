@@ -10,9 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
-	"github.com/xetfs/xetfs/codec/shard"
 )
 
 // maxReceipts bounds the shards that one Recall reads. Clients commit soon after their uploads, so
@@ -103,21 +101,13 @@ func (s *Store) forgetReceipt(k receiptKey) {
 // readFiles returns the files of a stored shard, whose SHA-256 a server computed. The bytes of the
 // shard are compared with its name.
 func (s *Store) readFiles(ctx context.Context, h codec.Hash) (files []Content, err error) {
-	k := names.ShardKey(h)
-	b, _, err := s.store.Get(ctx, k, "")
+	in, err := origin.ReadShard(ctx, s.store, h)
 	if err != nil {
 		return nil, err
 	}
-	if got := merkle.Chunk(b); got != h {
-		return nil, fmt.Errorf("%s: %w", k, codec.Corrupt("shard", 0, "its bytes have the hash %s", got))
-	}
-	in, err := shard.NewReader(bytesReader(b), int64(len(b)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k, err)
-	}
 	for f, err := range in.Files() {
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k, err)
+			return nil, fmt.Errorf("%s: %w", names.ShardKey(h), err)
 		}
 		if f.SHA256 == ([32]byte{}) {
 			continue

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -338,6 +339,24 @@ func TestLeaseError(t *testing.T) {
 	fresh := openFixture(t, b.store, upload.Options{}) // reads the shards again
 	if err := fresh.Commit(t.Context(), slices.Concat(good, bad), fresh.leases); !errors.As(err, &lost) || !slices.Equal(lost.Files, bad) {
 		t.Errorf("%v, want %v", err, bad)
+	}
+}
+
+// A commit refuses a damaged shard: the shard of another upload would protect other xorbs.
+func TestCommitOfDamagedShard(t *testing.T) {
+	b := newFixture(t, upload.Options{})
+	bad, other := b.put("me", pack(t, random(1, 200_000))), b.put("me", pack(t, random(2, 200_000)))
+	key := names.ShardKey(bad[0].ID.Shard)
+	value, _, err := b.store.Get(t.Context(), names.ShardKey(other[0].ID.Shard), "")
+	if err == nil {
+		err = origintest.Replace(b.store, key, value)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := openFixture(t, b.store, upload.Options{}) // reads the shards again
+	if err := fresh.Commit(t.Context(), bad, fresh.leases); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), string(key)) {
+		t.Errorf("%v, want %v of %s", err, codec.ErrCorrupt, key)
 	}
 }
 

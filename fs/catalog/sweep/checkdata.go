@@ -84,7 +84,7 @@ func (c *checker) shard(ctx context.Context, at place, h codec.Hash) (good bool,
 // with the chunk lists of their xorbs, if these are in the shard, and checks that each xorb
 // exists.
 func (c *checker) readShard(ctx context.Context, at place, h codec.Hash) ([]shard.FileHead, error) {
-	s, err := readShard(ctx, c.store, h)
+	s, err := origin.ReadShard(ctx, c.store, h)
 	if err != nil {
 		return nil, err
 	}

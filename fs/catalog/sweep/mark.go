@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +12,8 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
-	"github.com/xetfs/xetfs/codec/shard"
 )
 
 // A marker finds what must stay. It remembers 32 bytes for each object.
@@ -222,7 +219,7 @@ func (m *marker) shard(h codec.Hash) {
 func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
 	m.reading <- struct{}{}
 	defer func() { <-m.reading }()
-	s, err := readShard(ctx, m.store, h)
+	s, err := origin.ReadShard(ctx, m.store, h)
 	if err != nil {
 		return m.pass(err)
 	}
@@ -248,42 +245,6 @@ func (m *marker) xorbs(ctx context.Context, h codec.Hash) error {
 	return scan.end()
 }
 
-// wholeShard is the largest shard that is read into memory. A larger one is read twice:
-// its size is what a sparse file or a listing says.
-const wholeShard = 8 << 20
-
-// readShard reads all bytes of a shard, since their hash is its name.
-func readShard(ctx context.Context, s origin.Store, h codec.Hash) (*shard.Reader, error) {
-	k := names.ShardKey(h)
-	size, err := s.Size(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	if err := shard.CheckSize(size); err != nil {
-		return nil, fmt.Errorf("%s: %w", k, err)
-	}
-	r := origin.SequentialReader(ctx, s, k, size)
-	if size <= wholeShard {
-		b := make([]byte, size)
-		if err := s.ReadAt(ctx, k, b, 0); err != nil {
-			return nil, err
-		}
-		r = bytes.NewReader(b)
-	}
-	got, err := merkle.ReadChunk(r, size)
-	if err != nil {
-		return nil, err
-	}
-	if got != h {
-		return nil, fmt.Errorf("%s: %w", k, codec.Corrupt("shard", 0, "its bytes have the hash %s", got))
-	}
-	sh, err := shard.NewReader(r, size)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k, err)
-	}
-	return sh, nil
-}
-
 // kept marks an object that no reference leads to and that stays all the same, with
 // everything below it. It can be no shard or page that was marked before, or it is one
 // with which that was done.
@@ -306,7 +267,7 @@ func (m *marker) holdsHomeless(ctx context.Context, h codec.Hash) (bool, error) 
 	if len(m.homeless) == 0 {
 		return false, nil
 	}
-	s, err := readShard(ctx, m.store, h)
+	s, err := origin.ReadShard(ctx, m.store, h)
 	if errors.Is(err, origin.ErrNotFound) {
 		return false, nil
 	}
