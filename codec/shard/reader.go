@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -180,6 +181,22 @@ func (r *Reader) Heads() iter.Seq2[FileHead, error] {
 			yield(FileHead{}, w.err)
 		}
 	}
+}
+
+// Blocks returns the offsets of the File Info blocks of an encoded shard, by file.
+func Blocks(encoded []byte) (map[codec.Hash]int64, error) {
+	r, err := NewReader(bytes.NewReader(encoded), int64(len(encoded)))
+	if err != nil {
+		return nil, err
+	}
+	blocks := map[codec.Hash]int64{}
+	for f, err := range r.Heads() {
+		if err != nil {
+			return nil, err
+		}
+		blocks[f.File] = f.Block
+	}
+	return blocks, nil
 }
 
 // Xorbs returns all xorbs in the order of the shard. Errors are as with Files.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -84,7 +85,7 @@ func TestReadExamples(t *testing.T) {
 	}
 }
 
-// Heads says of each file what Files says of it.
+// Heads and Blocks return for each file what Files returns for it.
 func TestHeads(t *testing.T) {
 	for _, b := range [][]byte{helloStored, helloUpload, emptyFileUpload, emptyUpload, codectest.Read(t, "testdata/stored.shard")} {
 		r, err := open(b)
@@ -92,11 +93,13 @@ func TestHeads(t *testing.T) {
 			t.Fatal(err)
 		}
 		var want, got []FileHead
+		blocks := map[codec.Hash]int64{}
 		for f, err := range r.Files() {
 			if err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, FileHead{f.File, f.Block, f.Size(), len(f.Terms), f.SHA256})
+			blocks[f.File] = f.Block
 		}
 		for h, err := range r.Heads() {
 			if err != nil {
@@ -106,6 +109,9 @@ func TestHeads(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("Files (-), Heads (+):\n%s", diff)
+		}
+		if found, err := Blocks(b); err != nil || !maps.Equal(found, blocks) {
+			t.Errorf("Blocks = %v, %v, want %v", found, err, blocks)
 		}
 	}
 }

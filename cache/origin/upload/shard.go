@@ -419,7 +419,7 @@ func (w *shardWriter) flush() error {
 	if err != nil {
 		return err
 	}
-	blocks, err := blocksOf(b)
+	blocks, err := shard.Blocks(b)
 	if err != nil {
 		return err
 	}
@@ -428,22 +428,6 @@ func (w *shardWriter) flush() error {
 	}
 	w.w, w.added, w.xorbs, w.files = shard.Writer{}, false, nil, nil
 	return nil
-}
-
-// blocksOf returns the places of the files of an encoded shard.
-func blocksOf(b []byte) (map[codec.Hash]int64, error) {
-	in, err := shard.NewReader(bytesReader(b), int64(len(b)))
-	if err != nil {
-		return nil, err
-	}
-	blocks := map[codec.Hash]int64{}
-	for f, err := range in.Heads() {
-		if err != nil {
-			return nil, err
-		}
-		blocks[f.File] = f.Block
-	}
-	return blocks, nil
 }
 
 // putShard stores a shard behind its durable xorbs, leases it, and adds it to the index.

@@ -310,16 +310,9 @@ func (r *run) storeShard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := shard.NewReader(bytes.NewReader(value), int64(len(value)))
+	at, err := shard.Blocks(value)
 	if err != nil {
 		return err
-	}
-	at := map[codec.Hash]int64{}
-	for f, err := range s.Heads() {
-		if err != nil {
-			return err
-		}
-		at[f.File] = f.Block
 	}
 	r.stored = append(r.stored, h)
 	r.report.Shards.Objects++
