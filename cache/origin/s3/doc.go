@@ -3,7 +3,7 @@
 //	Check, Open     s3://BUCKET/PREFIX → Store
 //	Store           origin.WriteStore with PartReader, ProgressReader and WholeReader
 //	Probe           whether the bucket honours conditional writes
-//	RemoveStray     aborts unfinished uploads
+//	RemoveStray     aborts unfinished uploads to keys of the store
 //
 // The key of an object is PREFIX/ and the key of origin. minio-go provides credentials and
 // signatures. Requests are own code, because a lost answer to a conditional write needs exactly

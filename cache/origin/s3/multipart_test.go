@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/s3"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
 )
 
@@ -148,5 +149,38 @@ func TestRemoveStray(t *testing.T) {
 	}
 	if n, err := stores[1].RemoveStray(t.Context(), anyAge); n != 1 || err != nil {
 		t.Errorf("RemoveStray of the other store = %d, %v, want 1", n, err)
+	}
+}
+
+// TestRemoveForeignUploads finds old uploads below the prefix of a store, which is all of a bucket. It
+// aborts only those to keys of the store.
+func TestRemoveForeignUploads(t *testing.T) {
+	ours := []string{string(names.XorbKey(codec.Hash{1})), string(refKey), string(listing.Key)}
+	foreign := []string{"backups/db.tar", "other/" + ours[0], "tdata/notes.txt", "tmp/file"}
+	var list strings.Builder
+	for _, key := range append(slices.Clone(foreign), ours...) {
+		list.WriteString("<Upload><Key>" + key + "</Key><UploadId>u</UploadId><Initiated>2020-01-01T00:00:00Z</Initiated></Upload>")
+	}
+	var aborted []string
+	transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+		query := r.URL.Query()
+		switch {
+		case r.Method == http.MethodDelete:
+			_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // without the bucket
+			aborted = append(aborted, key)
+			return answer(r, http.StatusNoContent, "")
+		case query.Has("uploads"):
+			a, err := answer(r, http.StatusOK, "<ListMultipartUploadsResult>"+list.String()+"</ListMultipartUploadsResult>")
+			a.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			return a, err
+		}
+		return answer(r, http.StatusOK, "<ListBucketResult></ListBucketResult>")
+	})
+	s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+	if n, err := s.RemoveStray(t.Context(), time.Hour); n != len(ours) || err != nil {
+		t.Errorf("RemoveStray = %d, %v, want %d", n, err, len(ours))
+	}
+	if !slices.Equal(aborted, ours) {
+		t.Errorf("aborted %q, want %q", aborted, ours)
 	}
 }

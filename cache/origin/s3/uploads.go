@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // An uploadPage is a part of the list of unfinished uploads.
@@ -37,6 +38,7 @@ func (s *Store) RemoveStray(ctx context.Context, older time.Duration) (removed i
 	return n + m, err
 }
 
+// abortUploads aborts old uploads to keys of the store. Other programs may upload to the same bucket.
 func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed int, err error) {
 	query := url.Values{"uploads": {""}, "prefix": {s.prefix}}
 	seen, empty := map[string]bool{}, 0
@@ -49,7 +51,8 @@ func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed 
 			empty = 0
 		}
 		for _, u := range p.Uploads {
-			if !strings.HasPrefix(u.Key, s.prefix) || now.Sub(u.Initiated) < older {
+			k, below := strings.CutPrefix(u.Key, s.prefix)
+			if _, err := s.key(names.Key(k)); err != nil || !below || now.Sub(u.Initiated) < older {
 				continue
 			}
 			a, err := s.client.send(ctx, request{method: http.MethodDelete, key: u.Key, query: url.Values{"uploadId": {u.UploadID}}})
