@@ -5,7 +5,7 @@
 //	PartReader, ProgressReader, WholeReader   optional methods of a Store that save requests or time
 //	TryReader, Matcher, CostReporter          optional methods of local stores
 //	KeyRejecter, Watcher, Relocator           optional: replicas, changes, a new store at the path
-//	StrayRemover                              optional: unfinished files of killed writers
+//	StrayRemover, AllSyncer                   optional: unfinished files and names of killed writers
 //	Source                                    terms of a file, chunks of a term, bytes of chunks
 //	Pages, Sink                               index pages of a Store; output of a packer into one
 //	ReaderAt, ReadPart, ReadWhole, ReadShard  reads of any Store

@@ -92,6 +92,13 @@ type Matcher interface {
 	Matches(ctx context.Context, k names.Key, value []byte) (bool, error)
 }
 
+// An AllSyncer is a WriteStore whose Sync leaves out old names that other writers put.
+type AllSyncer interface {
+	// SyncAll makes the next Sync include the names of data that others put. A caller that
+	// relies on such data calls it first.
+	SyncAll()
+}
+
 // A StrayRemover is a WriteStore that may hold unfinished files or uploads of killed writers.
 type StrayRemover interface {
 	// RemoveStray removes the unfinished files that are older than some time, and returns

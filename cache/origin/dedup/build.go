@@ -33,7 +33,7 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Index, error) {
 	k := &Index{ctx: ctx, s: s, o: o}
 	k.window.buf = make([]byte, hashesAtOnce*shardRecord)
 	k.index.scratch = o.TempFile
-	if sink, ok := o.Sink.(interface{ SyncAll() }); ok {
+	if sink, ok := o.Sink.(origin.AllSyncer); ok {
 		sink.SyncAll() // the session that put these objects may have ended before they were durable
 	}
 	b := &builder{Index: k, short: map[codec.Hash]bool{}}

@@ -54,6 +54,7 @@ var (
 	_ origin.TryReader    = (*Store)(nil)
 	_ origin.KeyRejecter  = (*Store)(nil)
 	_ origin.StrayRemover = (*Store)(nil)
+	_ origin.AllSyncer    = (*Store)(nil)
 )
 
 const (

@@ -65,8 +65,7 @@ func (s *Store) AddDurable(states origin.FolderStates) {
 	maps.Copy(s.durable, states)
 }
 
-// SyncAll makes the next Sync include the names of data that others put. A caller that relies
-// on such data calls it first.
+// SyncAll implements origin.AllSyncer.
 func (s *Store) SyncAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

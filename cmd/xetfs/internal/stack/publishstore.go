@@ -34,6 +34,7 @@ var (
 	_ origin.ChangeLister = (*PublishStore)(nil)
 	_ origin.Matcher      = (*PublishStore)(nil)
 	_ origin.KeyRejecter  = (*PublishStore)(nil)
+	_ origin.AllSyncer    = (*PublishStore)(nil)
 )
 
 // OpenPublishStore opens a STORE and its catalog, or makes them.
@@ -119,6 +120,13 @@ func (s *PublishStore) Matches(ctx context.Context, k names.Key, value []byte) (
 		return m.Matches(ctx, k, value)
 	}
 	return false, nil
+}
+
+// SyncAll implements origin.AllSyncer.
+func (s *PublishStore) SyncAll() {
+	if a, ok := s.WriteStore.(origin.AllSyncer); ok {
+		a.SyncAll()
+	}
 }
 
 // RejectKey implements origin.KeyRejecter.
