@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // Dirty returns the folders that the next Sync will make durable.
@@ -19,6 +21,16 @@ func (s *Store) Dirty() map[string]bool {
 // NoLinks makes s work as on a file system without hard links.
 func (s *Store) NoLinks() {
 	s.hard = func(from, to string) error { return &os.LinkError{Op: "linkat", Old: from, New: to, Err: unix.EPERM} }
+}
+
+// Lock takes the lock that PutIfMatch holds.
+func Lock(t *testing.T, s *Store, k names.Key) (unlock func()) {
+	t.Helper()
+	unlock, err := s.lock(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unlock
 }
 
 // AsNetworkFS makes the file system of a folder count as a network file system until undo is

@@ -251,10 +251,18 @@ func (s *Store) list(ctx context.Context, prefix string, after names.Key) (items
 	return items, w.walk(ctx, path.Dir(prefix+"x"))
 }
 
-// Delete implements origin.WriteStore.
+// Delete implements origin.WriteStore. The lock of a replaced key excludes PutIfMatch, whose rename
+// would otherwise bring back an object that was deleted after the comparison.
 func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if isReplaced(k) {
+		unlock, err := s.lock(ctx, k)
+		if err != nil {
+			return wrapPut(k, err)
+		}
+		defer unlock()
 	}
 	s.files.drop(string(k))
 	err := s.files.root.Remove(string(k))
@@ -269,6 +277,17 @@ func (s *Store) Delete(ctx context.Context, k names.Key) error {
 	}
 	s.noteDirty(k)
 	return nil
+}
+
+// isReplaced reports whether k has another value from time to time. Other objects are replaced only if
+// they are damaged. They are many, and a lock file for each deleted one would stay.
+func isReplaced(k names.Key) bool {
+	p, err := names.ParseKey(k)
+	switch p.Kind {
+	case names.RefKind, names.SnapshotKind, names.SettingsKind, names.SweepKind:
+		return err == nil
+	}
+	return false
 }
 
 // RemoveStray implements origin.StrayRemover for the files in tmp. Files with other names than

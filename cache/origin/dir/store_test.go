@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -388,6 +389,34 @@ func TestStoreLockHeld(t *testing.T) {
 	time.AfterFunc(20*time.Millisecond, func() { unix.Flock(fd, unix.LOCK_UN) })
 	if _, err := s.PutIfMatch(t.Context(), refKey, []byte("four"), tag); err != nil {
 		t.Errorf("PutIfMatch = %v", err)
+	}
+}
+
+// A deletion waits while PutIfMatch of another process is between its comparison and its rename, which
+// would bring the object back.
+func TestDeleteWaitsForLock(t *testing.T) {
+	for _, k := range []names.Key{names.RefKey("org/model"), names.SnapshotKey("release"), names.SettingsKey(), names.SweepKey()} {
+		synctest.Test(t, func(t *testing.T) {
+			root := t.TempDir()
+			s, other := openStore(t, root), openStore(t, root)
+			if _, err := s.PutIfAbsent(t.Context(), k, []byte("value")); err != nil {
+				t.Fatal(err)
+			}
+			unlock := dir.Lock(t, other, k)
+			var deletion errgroup.Group
+			deletion.Go(func() error { return s.Delete(t.Context(), k) })
+			synctest.Wait()
+			if _, err := os.Stat(filepath.Join(root, string(k))); err != nil {
+				t.Errorf("the object is deleted during PutIfMatch: %v", err)
+			}
+			unlock()
+			if err := deletion.Wait(); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Size(t.Context(), k); !errors.Is(err, origin.ErrNotFound) {
+				t.Errorf("Size of a deleted object = %v", err)
+			}
+		})
 	}
 }
 
