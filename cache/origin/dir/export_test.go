@@ -33,6 +33,9 @@ func Lock(t *testing.T, s *Store, k names.Key) (unlock func()) {
 	return unlock
 }
 
+// Current returns the open folder of a store, as each method takes it at its start.
+func Current(s *ReadOnly) *Store { return s.current() }
+
 // AsNetworkFS makes the file system of a folder count as a network file system until undo is
 // called.
 func AsNetworkFS(t *testing.T, folder string) (undo func()) {

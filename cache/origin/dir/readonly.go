@@ -45,6 +45,7 @@ func OpenReadOnly(root string) (*ReadOnly, error) {
 func (s *ReadOnly) current() *Store { return s.store.Load() }
 
 // Relocate implements origin.Relocator. If another folder has the path now, it replaces the open one.
+// Reads that have begun end in the old folder. The garbage collector closes it after the last one.
 func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, origin.Store) error) error {
 	info, err := os.Stat(s.path)
 	if err != nil {
@@ -65,7 +66,8 @@ func (s *ReadOnly) Relocate(ctx context.Context, accept func(context.Context, or
 	if !s.store.CompareAndSwap(old, opened) {
 		return opened.Close() // another caller was first
 	}
-	return old.Close()
+	old.files.close()
+	return nil
 }
 
 // Local implements origin.CostReporter.
