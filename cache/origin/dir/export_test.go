@@ -77,3 +77,11 @@ func FoldersToSync(s *Store) []string {
 	dirs, _, _ := s.takeDirty()
 	return dirs
 }
+
+// DataFolders returns the folders of data, while a put has the lock of s.
+func DataFolders(s *Store) (count int, complete bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, complete := s.dataFolders()
+	return len(found), complete
+}

@@ -583,6 +583,19 @@ func TestStoreSyncsOthers(t *testing.T) {
 	}
 }
 
+// A Sync looks for the folders of data without the lock of puts, because many lookups may take long.
+func TestStoreFindsFoldersWithoutLock(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	if _, err := s.PutIfAbsent(t.Context(), names.XorbKey(codec.Hash{1}), []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	codectest.Within(t, codectest.Patience, "dataFolders", func() {
+		if n, complete := dir.DataFolders(s); n != 4 || !complete {
+			t.Errorf("%d folders, complete %t, want ., tdata, tdata/xorb and one below", n, complete)
+		}
+	})
+}
+
 // A deletion removes a folder with its last object. Walks and syncs of a swept store then meet no
 // empty folders.
 func TestDeleteRemovesEmptyFolder(t *testing.T) {

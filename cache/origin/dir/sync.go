@@ -82,10 +82,18 @@ func wrapSync(dir string, err error) error {
 // takeDirty returns the directories to sync, and whether they should include all data folders and do.
 func (s *Store) takeDirty() (dirs []string, all, complete bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	all, s.all = s.all, false
+	s.mu.Unlock()
+	var found map[string]unix.Stat_t
 	if all {
-		complete = s.noteFoldersLocked()
+		found, complete = s.dataFolders() // without the lock, for which each put waits
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for dir, info := range found {
+		if state, ok := s.durable[dir]; !ok || !holdsObjects(dir) || !hasNames(state, info.Dev, info.Ino, info.Ctim.Nano()) {
+			s.dirty[dir] = true
+		}
 	}
 	dirs = slices.Sorted(maps.Keys(s.dirty))
 	clear(s.dirty)
@@ -95,19 +103,20 @@ func (s *Store) takeDirty() (dirs []string, all, complete bool) {
 // dataDir is the folder above the folders of shards and xorbs.
 const dataDir = "tdata"
 
-// noteFoldersLocked notes all folders of shards and xorbs, which have the same depth. It reports whether
-// it has found all.
-func (s *Store) noteFoldersLocked() (complete bool) {
-	s.dirty["."], s.dirty[dataDir] = true, true
+// holdsObjects reports whether a folder of data is one of shards or xorbs, which have the same depth.
+func holdsObjects(dir string) bool { return strings.Count(dir, "/") > 1 }
+
+// dataFolders returns all folders of shards and xorbs, and those above them. It reports whether it has
+// found all.
+func (s *Store) dataFolders() (found map[string]unix.Stat_t, complete bool) {
+	found = map[string]unix.Stat_t{".": {}, dataDir: {}}
 	w := walker{root: s.files.root, file: func(origin.Item) {}, skip: func(dir string, info *unix.Stat_t) bool {
-		isDeep := strings.Count(dir, "/") > 1
-		if state, ok := s.durable[dir]; !isDeep || !ok || !hasNames(state, info.Dev, info.Ino, info.Ctim.Nano()) {
-			s.dirty[dir] = true
-		}
-		return isDeep
+		found[dir] = *info
+		return holdsObjects(dir)
 	}}
 	// A folder that is missing or cannot be listed holds no object that a reader could find.
-	return w.walk(context.Background(), dataDir) == nil
+	err := w.walk(context.Background(), dataDir)
+	return found, err == nil
 }
 
 // noteDirty records that the names of an object and of the folders above it may be new.
