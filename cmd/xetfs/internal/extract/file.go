@@ -39,6 +39,11 @@ func (r *run) write(ctx context.Context, j job, read func(n int64)) error {
 	if err := retry(func() error { return setTime(j.in.fd(), p.name, j.e.ModTime) }); err != nil {
 		return err
 	}
+	if j.e.Size >= leastLarge {
+		if err := p.sync(); err != nil {
+			return err
+		}
+	}
 	if err := p.flush(); err != nil {
 		return err
 	}

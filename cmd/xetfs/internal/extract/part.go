@@ -163,6 +163,12 @@ func (r readerAt) ReadAt(p []byte, off int64) (int, error) {
 	return r.read(r.ctx, p, off)
 }
 
+// sync makes the bytes of a large file durable before it gets its name, because a later run trusts its
+// size and time. For small files a sync costs more than all else; Run syncs them at its end.
+func (p *part) sync() error {
+	return retry(func() error { return unix.Fdatasync(int(p.file.Fd())) })
+}
+
 // flush reports errors that a network file system would report at close. The lock must last until
 // the file has its name, so a copy of the descriptor is closed.
 func (p *part) flush() error {

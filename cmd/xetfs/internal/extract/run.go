@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -66,7 +68,7 @@ type job struct {
 
 // Run copies the selected paths and returns the counts. An error ends the run early; a damaged
 // entry is reported and is no error. The files that are complete then have their names, and no
-// other file has.
+// other file has. All files are durable when Run returns without an error.
 func Run(ctx context.Context, o Options) (Result, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -109,8 +111,14 @@ func (r *run) copyAll(ctx context.Context, top *folder) error {
 	close(r.small)
 	close(r.large)
 	workers.Wait()
-	top.release()
-	return err
+	defer top.release()
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Syncfs(top.fd()) }); err != nil {
+		return r.named("", err)
+	}
+	return nil
 }
 
 // copyPath copies one selected path. The folders above it are made, with their modes and times.
