@@ -20,6 +20,7 @@ import (
 const (
 	memoryName   = "signed-versions.json"
 	lockName     = "signed-versions.lock"
+	newSuffix    = ".new"  // of a file that is being written
 	maxRemember  = 4096    // symbols; the least recently changed one is forgotten
 	maxMemory    = 4 << 20 // bytes of the file
 	memoryFormat = 1
@@ -138,23 +139,40 @@ func (m *Memory) store(row memoryRow, replace bool) error {
 	return m.write(f)
 }
 
-// write replaces the file.
+// write replaces the file. Its lock excludes other writers, so one name is enough for new files, and the
+// next writer replaces the one of a killed writer.
 func (m *Memory) write(f *memoryFile) error {
 	b, err := json.MarshalIndent(f, "", " ")
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(m.folder, memoryName+".*")
+	file, err := os.OpenFile(m.path()+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) //nolint:errcheck // without effect after the rename
-	_, err = temp.Write(append(b, '\n'))
+	defer os.Remove(file.Name()) //nolint:errcheck // without effect after the rename
+	_, err = file.Write(append(b, '\n'))
 	if err == nil {
-		err = temp.Sync()
+		err = file.Sync()
 	}
-	if err = errors.Join(err, temp.Close()); err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), m.path())
+	if err := os.Rename(file.Name(), m.path()); err != nil {
+		return err
+	}
+	return syncFolder(m.folder)
+}
+
+// syncFolder makes the names in a folder durable. Some file systems do not support it, nor need it.
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }

@@ -81,6 +81,23 @@ func TestMemoryShared(t *testing.T) {
 	}
 }
 
+// The file that a killed process was writing is replaced.
+func TestMemoryLeavesNoStray(t *testing.T) {
+	folder := t.TempDir()
+	stray := filepath.Join(folder, memoryName+newSuffix)
+	if err := os.WriteFile(stray, []byte(strings.Repeat("half of a file ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	open(t, folder, &log).Remember("id", "m", signature.Shown{Version: 1, Time: at}, false)
+	if got, _ := open(t, folder, &log).Shown("id", "m"); got.Version != 1 || log.Len() > 0 {
+		t.Errorf("version is %v, log is %s", got, &log)
+	}
+	if left, err := filepath.Glob(filepath.Join(folder, "*")); err != nil || len(left) != 2 {
+		t.Errorf("left are %q, %v, want %s and %s", left, err, memoryName, lockName)
+	}
+}
+
 // The file has a bound.
 func TestMemoryBound(t *testing.T) {
 	folder := t.TempDir()
