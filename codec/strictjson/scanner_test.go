@@ -60,6 +60,7 @@ func TestF48Refuses(t *testing.T) {
 		`{"n":01}`:                              "not a number",
 		`{"n":"1"}`:                             "not a number",
 		`{"n":1,"n":1}`:                         "occurs twice",
+		`{"n":1,"\u006e":1}`:                    "occurs twice",
 		`{"N":1}`:                               `no field "n"`,
 		`{"n":1} 2`:                             "behind the end",
 		`{"n":1`:                                `want ','`,
@@ -87,7 +88,7 @@ func TestF48Refuses(t *testing.T) {
 
 func TestAccepts(t *testing.T) {
 	for _, in := range []string{
-		`{"n":9223372036854775807}`, ` { "n" : 0 , "x" : [ { "n" : -1.5e3 } , null , true , "\u00e9" ] } `,
+		`{"n":9223372036854775807}`, ` { "n" : 0 , "x" : [ { "n" : -1.5e3 } , null , true , "\u00e9" ] } `, `{"\u006e":1}`,
 	} {
 		if err := scan(in); err != nil {
 			t.Errorf("%s: %v", in, err)
