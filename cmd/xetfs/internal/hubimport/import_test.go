@@ -242,6 +242,32 @@ func TestS01_IllegalNames(t *testing.T) {
 }
 
 // Without the Hub, the version of an earlier update remains, with one event.
+// A file outside Xet whose location is longer than the target of a link is left out, before and after the
+// import.
+func TestLongPlainPath(t *testing.T) {
+	f := newFixture(t)
+	dir := strings.Repeat(strings.Repeat("d", 254)+"/", 16)
+	f.Commit("model/org/m", "main",
+		hubtest.File{Path: dir + "plain", Content: []byte("x")},
+		hubtest.File{Path: dir + "xet", Content: []byte("x"), Xet: xetHash},
+	)
+	im := f.open(t, "hf://org/m")
+	st, err := im.repo.Resolve(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending := newPendingTree(im, st, false)
+	update(t, im)
+	for _, tree := range []catalog.Tree{pending, newest(t, im)} {
+		if got := namesIn(t, tree, strings.TrimSuffix(dir, "/"), ""); !slices.Equal(got, []string{dir + "xet"}) {
+			t.Errorf("%d files, want the one in Xet", len(got))
+		}
+	}
+	if log := f.log.String(); strings.Count(log, "event=name_rejected") != 1 || !strings.Contains(log, "of a file outside Xet: ") {
+		t.Errorf("log: %.1000s", log)
+	}
+}
+
 func TestOffline(t *testing.T) {
 	f := newFixture(t)
 	id := f.Commit("model/org/m", "main", hubtest.File{Path: "a"})

@@ -61,7 +61,7 @@ func below(path, folder string) (string, bool) {
 
 // add adds an entry, and the folders that it is in.
 func (l *listing) add(path string, e hub.Entry) error {
-	if err := checkName(path); err != nil {
+	if err := checkEntry(path, &e); err != nil {
 		l.reject(err)
 		return nil
 	}
@@ -82,6 +82,22 @@ func (l *listing) add(path string, e hub.Entry) error {
 		}
 	}
 	l.last = dir
+	return nil
+}
+
+// checkEntry returns an error for an entry that is left out.
+func checkEntry(path string, e *hub.Entry) error {
+	if err := checkName(path); err != nil {
+		return err
+	}
+	f, ok := e.Plain()
+	if !ok {
+		return nil
+	}
+	link := plainEntry(&f)
+	if err := link.Check(); err != nil { // the location is longer than the path
+		return fmt.Errorf("path %.80q of a file outside Xet: %w", path, err)
+	}
 	return nil
 }
 
@@ -142,7 +158,7 @@ func (l *listing) entry(e *hub.Entry) page.Entry {
 		got.ModTime = l.time
 	}
 	if got.ModTime.IsZero() || got.ModTime.Year() > 9999 || got.ModTime.Year() < 1970 {
-		got.ModTime = time.Unix(0, 0).UTC()
+		got.ModTime = epoch
 	}
 	if e.Dir {
 		return got
@@ -165,28 +181,36 @@ func isSame(a, b *page.Entry) bool {
 	return a.Equal(&now)
 }
 
+// epoch is the time of all entries of the index of files outside Xet.
+var epoch = time.Unix(0, 0).UTC()
+
 // plainEntries yields the entries of the index of files outside Xet.
 func (l *listing) plainEntries() iter.Seq2[page.Entry, error] {
 	return func(yield func(page.Entry, error) bool) {
-		epoch := time.Unix(0, 0).UTC()
 		if !yield(page.Entry{Type: page.Dir, Mode: 0o755, ModTime: epoch}, nil) {
 			return
 		}
 		last := ""
 		for r, err := range l.plain.sorted() {
-			if err == nil && r.Key == last {
+			if err != nil {
+				yield(page.Entry{}, err)
+				return
+			}
+			if r.Key == last {
 				continue // the same content at another path
 			}
 			last = r.Key
-			e := page.Entry{Path: r.Key, Type: page.Symlink, Mode: 0o777, ModTime: epoch}
-			if f, ok := r.Entry.Plain(); ok {
-				e.Target = location(&f)
-			}
-			if !yield(e, err) || err != nil {
+			if f, ok := r.Entry.Plain(); ok && !yield(plainEntry(&f), nil) {
 				return
 			}
 		}
 	}
+}
+
+// plainEntry returns the entry of a file in the index.
+func plainEntry(f *hub.PlainFile) page.Entry {
+	sum := f.Hash()
+	return page.Entry{Path: hex.EncodeToString(sum[:]), Type: page.Symlink, Mode: 0o777, ModTime: epoch, Target: location(f)}
 }
 
 // A cursor finds the entries of a tree by ascending keys.

@@ -234,7 +234,7 @@ func (p *pendingTree) read(ctx context.Context, dir string) (listedFolder, error
 			return listedFolder{}, err
 		}
 		path, ok := below(e.Path, top)
-		if !ok || checkName(path) != nil || tree.Parent(path) != dir {
+		if !ok || checkEntry(path, &e) != nil || tree.Parent(path) != dir {
 			continue // the import reports it
 		}
 		if max(len(found), len(plain)) == pendingEntries {
