@@ -36,10 +36,10 @@ type pendingTree struct {
 	hasKnown bool // an older version can be shown
 	reads    flight.Group[string, listedFolder]
 	complete chan struct{} // closed by finish
+	listed   chan struct{} // closed once a folder was listed at the Hub
 
 	mu       sync.Mutex
 	imported catalog.Tree                          // nil: not yet; guarded by mu
-	listed   bool                                  // a folder was listed at the Hub; guarded by mu
 	folders  *lru.Cache[string, listedFolder]      // guarded by mu
 	plain    *lru.Cache[codec.Hash, hub.PlainFile] // guarded by mu
 }
@@ -54,7 +54,7 @@ var _ catalog.Tree = (*pendingTree)(nil)
 
 func newPendingTree(im *Importer, st hub.State, hasKnown bool) *pendingTree {
 	return &pendingTree{
-		im: im, state: st, hasKnown: hasKnown, complete: make(chan struct{}),
+		im: im, state: st, hasKnown: hasKnown, complete: make(chan struct{}), listed: make(chan struct{}),
 		folders: lru.New[string, listedFolder](pendingEntries, nil),
 		plain:   lru.New[codec.Hash, hub.PlainFile](pendingPlain, nil),
 	}
@@ -64,17 +64,27 @@ func newPendingTree(im *Importer, st hub.State, hasKnown bool) *pendingTree {
 func (p *pendingTree) mayFallBack() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.hasKnown && !p.listed
+	return p.hasKnown && !p.isListed()
+}
+
+func (p *pendingTree) isListed() bool {
+	select {
+	case <-p.listed:
+		return true
+	default:
+		return false
+	}
 }
 
 // fallBack is finish with the tree of an older version, unless a folder was listed since mayFallBack.
 func (p *pendingTree) fallBack(t catalog.Tree) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.listed {
-		p.finishLocked(t)
+	if p.isListed() {
+		return false
 	}
-	return !p.listed
+	p.finishLocked(t)
+	return true
 }
 
 // finish replaces the folders by the imported tree.
@@ -170,27 +180,37 @@ func (p *pendingTree) All(ctx context.Context, dir string) iter.Seq2[page.Entry,
 }
 
 // folder returns the entries directly in a folder, sorted by path, or the imported tree. It waits for the
-// import of a folder that is too large, and for its failure if an older version can be shown.
+// import of a folder that is too large. While an older version can be shown, it also waits for the import after
+// a failure.
 func (p *pendingTree) folder(ctx context.Context, dir string) (entries []page.Entry, imported catalog.Tree, err error) {
 	if t := p.done(); t != nil {
 		return nil, t, nil
 	}
 	f, err := p.list(ctx, dir)
+	var waitErr error
 	switch {
 	case err != nil && isFault(err) && p.mayFallBack(): // the import fails, too
-	case err != nil || !f.tooLarge:
+		waitErr = p.wait(ctx, p.listed)
+	case err == nil && f.tooLarge:
+		waitErr = p.wait(ctx, nil)
+	default:
 		return f.entries, nil, err
 	}
-	if err := p.wait(ctx); err != nil {
-		return nil, nil, err
+	if waitErr != nil {
+		return nil, nil, waitErr
 	}
-	return nil, p.done(), nil
+	if t := p.done(); t != nil {
+		return nil, t, nil
+	}
+	return nil, nil, err // another folder was listed, so no older version can be shown any more
 }
 
-// wait returns nil once the import is complete.
-func (p *pendingTree) wait(ctx context.Context) error {
+// wait returns nil once the import is complete, or once end is closed.
+func (p *pendingTree) wait(ctx context.Context, end <-chan struct{}) error {
 	select {
 	case <-p.complete:
+		return nil
+	case <-end:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -265,7 +285,9 @@ func (p *pendingTree) store(dir string, f listedFolder, plain map[codec.Hash]hub
 	if p.imported != nil {
 		return f
 	}
-	p.listed = true
+	if !p.isListed() {
+		close(p.listed) // mu is held, so only once
+	}
 	for h, f := range plain {
 		p.plain.Add(h, f, 1)
 	}

@@ -43,7 +43,7 @@ func (im *Importer) Locate(ctx context.Context, file codec.Hash) (hub.PlainFile,
 		if f, err := im.locateStored(ctx, file); !errors.Is(err, origin.ErrNotFound) {
 			return f, err
 		}
-		if err := p.wait(ctx); err != nil {
+		if err := p.wait(ctx, nil); err != nil {
 			return hub.PlainFile{}, err
 		}
 	}

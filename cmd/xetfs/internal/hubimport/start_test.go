@@ -222,7 +222,7 @@ func awaitImport(t *testing.T, im *Importer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), codectest.Patience)
 	defer cancel()
-	if err := im.pending.Load().wait(ctx); err != nil {
+	if err := im.pending.Load().wait(ctx, nil); err != nil {
 		t.Fatal("the import does not complete")
 	}
 }
@@ -328,6 +328,48 @@ func TestFailedListingKeepsVersion(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A folder that cannot be listed waits for the import while an older version can be shown, and no longer.
+func TestFailedFolderEndsWaiting(t *testing.T) {
+	f, release, refused := newFixture(t), make(chan struct{}), make(chan struct{})
+	f.Commit("model/org/m", "main", hubtest.File{Path: "old"})
+	update(t, f.open(t, "hf://org/m"))
+	f.Commit("model/org/m", "main", hubtest.File{Path: "x/new"})
+	f.Lock()
+	f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case r.URL.Query().Get("recursive") == "true":
+			<-release // the import neither fails nor completes
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+			return true
+		case strings.HasSuffix(r.URL.Path, "/x"):
+			defer close(refused)
+			io.WriteString(w, `[{"type":"file","path":"x/new","size":1,"oid":"zz"}]`)
+			return true
+		}
+		return false
+	}
+	f.Unlock()
+	im := f.open(t, "hf://org/m", func(o *Options) { o.Wait = 1 })
+	if err := im.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer close(release)
+	p := im.pending.Load()
+	ctx, cancel := context.WithTimeout(t.Context(), codectest.Patience)
+	defer cancel()
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	readers.Go(func() {
+		if _, err := p.Lookup(ctx, "x/new"); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("x/new: %v", err)
+		}
+	})
+	<-refused
+	if got := namesIn(t, p, "", ""); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("top: %q", got)
 	}
 }
 
