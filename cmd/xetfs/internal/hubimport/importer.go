@@ -237,6 +237,9 @@ func (im *Importer) importCommit(ctx context.Context, st hub.State, mode importM
 		}
 	}
 	if err == nil {
+		err = im.finishPending(ctx)
+	}
+	if err == nil {
 		im.tag = st.Tag
 	}
 	return err

@@ -64,7 +64,7 @@ func newPendingTree(im *Importer, st hub.State, hasKnown bool) *pendingTree {
 func (p *pendingTree) mayFallBack() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.hasKnown && !p.isListed()
+	return p.hasKnown && !p.isListed() && p.imported == nil
 }
 
 func (p *pendingTree) isListed() bool {
@@ -76,18 +76,18 @@ func (p *pendingTree) isListed() bool {
 	}
 }
 
-// fallBack is finish with the tree of an older version, unless a folder was listed since mayFallBack.
+// fallBack is finish with the tree of an older version. It returns false if mayFallBack changed meanwhile.
 func (p *pendingTree) fallBack(t catalog.Tree) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.isListed() {
+	if p.isListed() || p.imported != nil {
 		return false
 	}
 	p.finishLocked(t)
 	return true
 }
 
-// finish replaces the folders by the imported tree.
+// finish replaces the folders by the imported tree, unless the tree is complete.
 func (p *pendingTree) finish(t catalog.Tree) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,6 +95,9 @@ func (p *pendingTree) finish(t catalog.Tree) {
 }
 
 func (p *pendingTree) finishLocked(t catalog.Tree) {
+	if p.imported != nil {
+		return
+	}
 	p.imported = t
 	close(p.complete)
 	p.folders, p.plain = lru.New[string, listedFolder](0, nil), lru.New[codec.Hash, hub.PlainFile](0, nil)

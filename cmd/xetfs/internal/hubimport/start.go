@@ -65,8 +65,8 @@ func (im *Importer) Start(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// complete imports the commit of a pending tree. It tries until Close or until an older version is shown, and
-// sends the result of the first try.
+// complete imports the commit of a pending tree. It tries until Close, until Follow was faster or until an older
+// version is shown. It sends the result of the first try.
 func (im *Importer) complete(p *pendingTree, first chan<- error) {
 	logged := ""
 	for pause := minRetry; ; {
@@ -78,8 +78,12 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 		if err == nil || im.ctx.Err() != nil {
 			return
 		}
-		if origin.Sleep(im.ctx, pause) != nil {
+		select {
+		case <-p.complete: // by Follow
 			return
+		case <-im.ctx.Done():
+			return
+		case <-time.After(pause):
 		}
 		if text := withoutDigits(err); text != logged {
 			logged = text
@@ -104,7 +108,7 @@ func (im *Importer) showKnown(p *pendingTree, err error) error {
 }
 
 // importPending is one try of complete. Later tries import the commit that the revision has then: the first
-// one may be gone, and Follow may have imported a newer one.
+// one may be gone.
 func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 	defer flight.Guard(&err)
 	im.mu.Lock()
@@ -115,10 +119,16 @@ func (im *Importer) importPending(p *pendingTree, isFirst bool) (err error) {
 			return err
 		}
 	}
-	if err := im.importCommit(im.ctx, st, importMode{relist: im.isDoubted()}); err != nil {
-		return err
+	return im.importCommit(im.ctx, st, importMode{relist: im.isDoubted()})
+}
+
+// finishPending ends a pending import with the newest version.
+func (im *Importer) finishPending(ctx context.Context) error {
+	p := im.pending.Load()
+	if p == nil || p.done() != nil {
+		return nil
 	}
-	t, err := im.catalog.Open(im.ctx, im.symbol, names.AsOf{})
+	t, err := im.catalog.Open(ctx, im.symbol, names.AsOf{})
 	if err == nil {
 		p.finish(t)
 	}

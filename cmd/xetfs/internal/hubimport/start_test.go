@@ -275,6 +275,39 @@ func TestStartBeforeForcePush(t *testing.T) {
 	}
 }
 
+// A poll that imports a commit completes the pending tree. That ends the tries of the import.
+func TestPollCompletesPendingTree(t *testing.T) {
+	f := newFixture(t)
+	im := f.open(t, "hf://org/m")
+	pending := func(path string) *pendingTree {
+		f.Commit("model/org/m", "main", hubtest.File{Path: path})
+		st, err := im.repo.Resolve(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPendingTree(im, st, false)
+		im.pending.Store(p)
+		return p
+	}
+	p := pending("a")
+	if err := im.poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tree := p.done()
+	if tree == nil || !slices.Equal(namesIn(t, tree, "", ""), []string{"a"}) {
+		t.Fatalf("tree %v", tree)
+	}
+	p = pending("b")
+	failListings(f)
+	first := make(chan error, 1)
+	im.background.Go(func() { im.complete(p, first) })
+	if err := <-first; !errors.Is(err, origin.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	p.finish(tree)
+	im.background.Wait()
+}
+
 // A listing that fails leaves the version of an earlier mount, also if it fails after Start.
 func TestFailedListingKeepsVersion(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter){
