@@ -49,7 +49,7 @@ type Importer struct {
 	o       Options
 	folder  string
 	lock    *folderLock // of the folder
-	store   *dir.Store
+	store   *dir.Store  // nil: the catalog is closed
 	writer  *writer.Writer
 	catalog *catalog.StoreCatalog
 	symbol  string
@@ -87,36 +87,44 @@ func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	im.folder = filepath.Join(o.Folder, hex.EncodeToString(sum[:16]))
 	err := makeFolder(o.Folder)
 	if err == nil {
-		im.lock, err = lockFolder(ctx, im.folder)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err = makeFolder(im.folder); err == nil {
-		err = im.loadDoubt()
-	}
-	if err == nil {
 		err = im.openCatalog(ctx)
 	}
 	if err != nil {
-		im.lock.unlock()
 		return nil, err
 	}
 	im.background.Go(func() { prune(o.Folder, maxCatalogs) })
 	return im, nil
 }
 
-// openCatalog opens the catalog in the folder, or makes it.
+// openCatalog locks the folder of the catalog, and opens the catalog in it or makes it.
 func (im *Importer) openCatalog(ctx context.Context) (err error) {
-	if im.store, err = dir.Open(im.folder); err != nil {
+	if im.lock, err = lockFolder(ctx, im.folder); err != nil {
 		return err
 	}
-	im.writer, err = writer.Open(ctx, im.store, newPageCache(origin.Pages(im.store)), writer.Options{Logger: im.o.Logger})
+	if err = makeFolder(im.folder); err == nil {
+		err = im.loadDoubt()
+	}
+	if err == nil {
+		im.store, err = dir.Open(im.folder)
+	}
+	if err == nil {
+		im.writer, err = writer.Open(ctx, im.store, newPageCache(origin.Pages(im.store)), writer.Options{Logger: im.o.Logger})
+	}
 	if err != nil {
-		return errors.Join(err, im.store.Close())
+		return errors.Join(err, im.closeCatalog())
 	}
 	im.catalog = im.writer.Catalog()
 	return nil
+}
+
+// closeCatalog closes what openCatalog has opened.
+func (im *Importer) closeCatalog() (err error) {
+	if im.store != nil {
+		err = im.store.Close()
+		im.store = nil
+	}
+	im.lock.unlock()
+	return err
 }
 
 // Close ends an import and closes the catalog. It removes a catalog without a version, for example of
@@ -124,10 +132,12 @@ func (im *Importer) openCatalog(ctx context.Context) (err error) {
 func (im *Importer) Close() error {
 	im.stop()
 	im.background.Wait()
+	if im.store == nil {
+		return nil // renew has failed
+	}
 	commit, err := im.head(context.Background())
 	isEmpty := commit == "" && err == nil
-	err = im.store.Close()
-	im.lock.unlock()
+	err = im.closeCatalog()
 	if isEmpty {
 		removeUnused(im.folder)
 	}

@@ -138,26 +138,10 @@ func (im *Importer) isFull(ctx context.Context) bool {
 // renew makes an empty catalog of a full one, if no other process uses it. It is called after a listing is
 // complete: without the Hub, the old versions remain.
 func (im *Importer) renew(ctx context.Context) error {
-	err := unix.Flock(int(im.lock.file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err != nil {
-		return lockAgain(ctx, im) // another process uses it; a failed change may have lost the lock
-	}
-	if err := errors.Join(im.store.Close(), os.RemoveAll(im.folder), makeFolder(im.folder)); err != nil {
+	im.plain.Store(nil)
+	if err := im.closeCatalog(); err != nil {
 		return err
 	}
-	im.plain.Store(nil)
-	return errors.Join(im.openCatalog(ctx), lockAgain(ctx, im))
-}
-
-// lockAgain returns to a shared lock.
-func lockAgain(ctx context.Context, im *Importer) error {
-	for {
-		err := unix.Flock(int(im.lock.file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return err
-		}
-		if err := origin.Sleep(ctx, lockPause); err != nil {
-			return err
-		}
-	}
+	removeUnused(im.folder)
+	return im.openCatalog(ctx)
 }

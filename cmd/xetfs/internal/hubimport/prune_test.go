@@ -152,6 +152,50 @@ func testFullCatalog(t *testing.T, begin func(*Importer, context.Context) error)
 	}
 }
 
+// A renewed catalog is locked, also if another process has removed it while its lock was changed.
+func TestRenewLocks(t *testing.T) {
+	for name, meanwhile := range map[string]func(folder string){
+		"alone":   func(string) {},
+		"removed": func(folder string) { os.RemoveAll(folder); os.Remove(folder + lockSuffix) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+			im := f.open(t, "hf://org/m")
+			update(t, im)
+			meanwhile(im.folder)
+			if err := im.renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			removeUnused(im.folder)
+			f.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+			update(t, im)
+			if got := commits(t, im); len(got) != 1 {
+				t.Errorf("versions %q", got)
+			}
+		})
+	}
+}
+
+// A catalog that cannot be opened after it was removed can be closed.
+func TestCloseAfterFailedRenew(t *testing.T) {
+	f := newFixture(t)
+	im := f.open(t, "hf://org/m")
+	lock := im.folder + lockSuffix
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lock, 0o700); err != nil { // it cannot be opened
+		t.Fatal(err)
+	}
+	if err := im.renew(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if err := im.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A repository that does not exist leaves no catalog.
 func TestAbsentLeavesNothing(t *testing.T) {
 	f := newFixture(t)
