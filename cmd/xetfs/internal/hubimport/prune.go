@@ -84,9 +84,25 @@ func removeUnused(folder string) {
 		return
 	}
 	defer l.unlock()
-	if os.RemoveAll(folder) == nil && removeFile(folder+doubtSuffix) == nil {
+	if removeFolder(folder) == nil && removeFile(folder+doubtSuffix) == nil {
 		_ = removeFile(folder + lockSuffix) // an old lock file is found again
 	}
+}
+
+// goneSuffix is that of a folder whose catalog is being removed. A process that is killed meanwhile leaves only
+// such a folder, and no part of a catalog.
+const goneSuffix = ".gone"
+
+// removeFolder removes the folder of a catalog.
+func removeFolder(folder string) error {
+	gone := folder + goneSuffix
+	if err := os.RemoveAll(gone); err != nil { // of a process that was killed
+		return err
+	}
+	if err := os.Rename(folder, gone); err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(gone)
 }
 
 func removeFile(path string) error {
@@ -96,8 +112,8 @@ func removeFile(path string) error {
 	return nil
 }
 
-// prune removes the catalogs below a folder that are too old, and the oldest ones above a number. A
-// failure leaves them.
+// prune removes the catalogs below a folder that are too old, and the oldest ones above a number. It
+// completes removals of processes that were killed. A failure leaves the catalogs.
 func prune(below string, most int) {
 	entries, _ := os.ReadDir(below)
 	type used struct {
@@ -106,6 +122,10 @@ func prune(below string, most int) {
 	}
 	var all []used
 	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), goneSuffix) {
+			_ = os.RemoveAll(filepath.Join(below, e.Name()))
+			continue
+		}
 		name := strings.TrimSuffix(e.Name(), lockSuffix)
 		if e.IsDir() == (name != e.Name()) { // neither a folder nor a lock file
 			continue

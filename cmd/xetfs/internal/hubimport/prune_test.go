@@ -2,12 +2,15 @@ package hubimport
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
 	"github.com/xetfs/xetfs/codec/codectest"
@@ -149,6 +152,48 @@ func testFullCatalog(t *testing.T, begin func(*Importer, context.Context) error)
 	}
 	if plain := f.open(t, "hf://org/m", few, func(o *Options) { o.Offline = true }); plain.Update(t.Context()) != nil {
 		t.Error("the new catalog cannot be opened without the Hub")
+	}
+}
+
+// A catalog is renamed before it is removed: a process that is killed meanwhile leaves no part of a catalog.
+// The next prune removes the rest.
+func TestKilledRemoval(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	im := f.open(t, "hf://org/m")
+	update(t, im)
+	if err := im.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rest := filepath.Join(im.folder+goneSuffix, "vref")
+	if err := os.MkdirAll(rest, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	prune(f.dir, maxCatalogs)
+	if exists(t, rest) || !exists(t, im.folder) {
+		t.Error("prune removes something else than the rest of a catalog")
+	}
+	if err := os.MkdirAll(rest, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(watch)
+	if _, err := unix.InotifyAddWatch(watch, im.folder, unix.IN_MOVE_SELF|unix.IN_DELETE); err != nil {
+		t.Fatal(err)
+	}
+	removeUnused(im.folder)
+	if exists(t, im.folder) {
+		t.Error("the catalog was not removed")
+	}
+	var events [4096]byte
+	if _, err := unix.Read(watch, events[:]); err != nil {
+		t.Fatal(err)
+	}
+	if mask := binary.NativeEndian.Uint32(events[4:]); mask&unix.IN_MOVE_SELF == 0 { // after the number of the watch
+		t.Error("objects of the catalog are removed before it is renamed")
 	}
 }
 
