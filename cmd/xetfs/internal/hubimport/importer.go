@@ -89,6 +89,11 @@ func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	if err == nil {
 		err = im.openCatalog(ctx)
 	}
+	if isLost(err) { // no version can be shown, with or without the Hub
+		o.Logger.Warn("the stored listings are damaged and are made anew", "event", "listings_lost", "symbol", im.symbol, "err", err)
+		removeUnused(im.folder)
+		err = im.openCatalog(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -110,11 +115,31 @@ func (im *Importer) openCatalog(ctx context.Context) (err error) {
 	if err == nil {
 		im.writer, err = writer.Open(ctx, im.store, newPageCache(origin.Pages(im.store)), writer.Options{Logger: im.o.Logger})
 	}
+	if err == nil {
+		im.catalog = im.writer.Catalog()
+		err = im.checkNewest(ctx)
+	}
 	if err != nil {
 		return errors.Join(err, im.closeCatalog())
 	}
-	im.catalog = im.writer.Catalog()
 	return nil
+}
+
+// checkNewest returns an error if no version can be shown. A newest version without its tree is listed again:
+// older ones may still be shown.
+func (im *Importer) checkNewest(ctx context.Context) error {
+	if _, err := im.head(ctx); err != nil {
+		return err
+	}
+	if _, err := im.catalog.Open(ctx, im.symbol, names.AsOf{}); isLost(err) {
+		im.doubt.again.Store(true)
+	}
+	return nil
+}
+
+// isLost reports whether an object of the catalog is missing or damaged.
+func isLost(err error) bool {
+	return errors.Is(err, origin.ErrNotFound) || errors.Is(err, codec.ErrCorrupt)
 }
 
 // closeCatalog closes what openCatalog has opened.

@@ -197,6 +197,40 @@ func TestKilledRemoval(t *testing.T) {
 	}
 }
 
+// A catalog that has lost objects is made anew. Without the Hub, a catalog remains whose older versions can be
+// shown.
+func TestLostObjects(t *testing.T) {
+	for _, lost := range []string{"ver", "vref", "tindex", "cref", "sl"} {
+		t.Run(lost, func(t *testing.T) {
+			f := newFixture(t)
+			f.Commit("model/org/m", "main", hubtest.File{Path: "a", Content: []byte("x")})
+			im := f.open(t, "hf://org/m")
+			update(t, im)
+			if err := im.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(im.folder, lost)); err != nil {
+				t.Fatal(err)
+			}
+			offline := f.open(t, "hf://org/m", func(o *Options) { o.Offline = true })
+			if err := offline.Update(t.Context()); err == nil && len(commits(t, offline)) != 1 {
+				t.Error("the version is lost, without an error")
+			}
+			if err := offline.Close(); err != nil {
+				t.Fatal(err)
+			}
+			again := f.open(t, "hf://org/m")
+			update(t, again)
+			if _, err := again.Locate(t.Context(), lookup(t, newest(t, again), "a").ID.File); err != nil {
+				t.Error(err)
+			}
+			f.Commit("model/org/m", "main", hubtest.File{Path: "b", Content: []byte("y")})
+			update(t, again)
+			lookup(t, newest(t, again), "b")
+		})
+	}
+}
+
 // A renewed catalog is locked, also if another process has removed it while its lock was changed.
 func TestRenewLocks(t *testing.T) {
 	for name, meanwhile := range map[string]func(folder string){
