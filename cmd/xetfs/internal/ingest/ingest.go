@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,9 +67,9 @@ type Ingest struct {
 	files   *descriptors
 	lister  *lister
 	reader  *reader
-	packer  *packer
 	reorder *reorderBuffer
 	shards  *shardSet
+	writer  atomic.Pointer[pack.Writer] // nil: All was not called
 
 	key     []byte      // scratch
 	buffers chan []byte // for small files
@@ -78,7 +79,7 @@ type Ingest struct {
 // batchesAhead is the number of batches between the lister and the packer.
 const batchesAhead = 16
 
-// New prepares an Ingest. It reads no folder yet.
+// New prepares an Ingest. It reads no folder and starts no goroutine yet.
 func New(o Options) (*Ingest, error) {
 	files := newDescriptors(o.OneFileSystem, o.Fault)
 	own, err := findOwn(files, o.Own)
@@ -87,11 +88,8 @@ func New(o Options) (*Ingest, error) {
 	}
 	o.Own = own
 	i := &Ingest{o: o, files: files, reorder: newReorderBuffer(!o.Pack.NoSHA), shards: newShardSet(o.HasShard)}
-	start := time.Now()
-	o.Pack.Done, o.Pack.Clock = i.reorder.done, func() time.Duration { return time.Since(start) }
 	i.lister = &lister{o: &i.o, files: files, known: o.Known}
 	i.reader = &reader{o: &i.o, files: files, shards: i.shards}
-	i.packer = &packer{o: &i.o, w: pack.NewWriter(o.Sink, o.Pack), files: files, out: i.reorder}
 	return i, nil
 }
 
@@ -112,7 +110,12 @@ func findOwn(files *descriptors, own []OwnFolder) (found []OwnFolder, err error)
 }
 
 // Stats returns what was packed so far.
-func (i *Ingest) Stats() pack.Stats { return i.packer.w.Stats() }
+func (i *Ingest) Stats() pack.Stats {
+	if w := i.writer.Load(); w != nil {
+		return w.Stats()
+	}
+	return pack.Stats{}
+}
 
 // Excluded returns the number of paths that a pattern left out. It is final after All.
 func (i *Ingest) Excluded() int64 { return i.lister.excluded }
@@ -205,14 +208,24 @@ func (i *Ingest) start(ctx context.Context, fail context.CancelCauseFunc, runnin
 			}
 		})
 	}
+	p := i.newPacker()
 	running.Go(func() {
-		if err := i.packer.run(ctx, inOrder, i.recycle); err != nil {
-			_ = i.packer.w.Close(ui.CanceledContext()) // stored objects are complete
+		if err := p.run(ctx, inOrder, i.recycle); err != nil {
+			_ = p.w.Close(ui.CanceledContext()) // stored objects are complete
 			fail(err)
 			return
 		}
 		i.reorder.end()
 	})
+}
+
+// newPacker starts the goroutines of a writer, which run closes.
+func (i *Ingest) newPacker() *packer {
+	o, start := i.o.Pack, time.Now()
+	o.Done, o.Clock = i.reorder.done, func() time.Duration { return time.Since(start) }
+	w := pack.NewWriter(i.o.Sink, o)
+	i.writer.Store(w)
+	return &packer{o: &i.o, w: w, files: i.files, out: i.reorder}
 }
 
 func (i *Ingest) takeBuffer() []byte {
