@@ -50,8 +50,8 @@ selection that exceeds --cache-size is refused at once. The exit status is 6 if 
 the other files are fetched all the same.
 
 The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says. While a mount of SOURCE
-writes to it, the files are read through that mount, which stores them. Instead of SOURCE, there
-may be paths in a mount.`,
+writes to it, the files are read through that mount, which stores them, if it shows the version.
+Instead of SOURCE, there may be paths in a mount.`,
 		Annotations: see("cache", "versions", "json"),
 		Example: `  xetfs warm https://example.org/store org/model
   xetfs warm https://example.org/store org/model@12 config.json weights
@@ -85,7 +85,7 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 	}
 	err := o.runCommand(cmd, folder, args)
 	if errors.As(err, new(*stack.BusyError)) && o.signers.allowed == "" {
-		if paths := mountedPaths(folder, args); paths != nil {
+		if paths := o.mountedPaths(cmd, folder, args); paths != nil {
 			return throughMount(cmd, paths, o.asJSON)
 		}
 	}
@@ -166,7 +166,7 @@ func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	if f.Err != nil {
 		return nil, f.Err
 	}
-	f.IfBusy = "read the files through its mount, or name another folder with --cache-dir"
+	f.IfBusy = "read the files through a mount that shows them, or name another folder with --cache-dir"
 	return f, cmp.Or(cmp.Or(f.CheckApart(source, ""), o.cache.limit(f)), f.Err)
 }
 
@@ -240,20 +240,21 @@ func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
 
 // mountedPaths returns the paths in a mount of SOURCE that the arguments of warm name. It returns
 // nil if no mount shows them.
-func mountedPaths(source string, args []string) []string {
+func (o *warmOptions) mountedPaths(cmd *cobra.Command, source string, args []string) []string {
+	address := source
 	if !stack.IsAddress(source) {
 		if abs, err := filepath.Abs(source); err == nil {
-			source = abs
+			address = abs
 		}
 	}
-	want := strings.TrimRight(stack.WithoutSecrets(source), "/")
+	want := strings.TrimRight(stack.WithoutSecrets(address), "/")
 	found, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
 		return e.Type == fusemount.FSType && strings.TrimRight(e.Source, "/") == want
 	})
 	if err != nil || found == nil {
 		return nil
 	}
-	base, args, err := symbolFolder(found.Point, stack.NamesSymbol(source), args)
+	base, args, err := o.mountedTree(cmd, found.Point, source, args)
 	if err != nil {
 		return nil
 	}
@@ -276,32 +277,46 @@ func mountedPaths(source string, args []string) []string {
 	return paths
 }
 
+// mountedTree returns the folder of a mount of SOURCE with the tree that the arguments name, and the paths in the
+// tree. It compares the version with that of SOURCE, since a mount may show an older one. A repository of the
+// Hub is one tree, and its mount counts as it is.
+func (o *warmOptions) mountedTree(cmd *cobra.Command, point, source string, args []string) (folder string, paths []string, err error) {
+	if stack.NamesSymbol(source) {
+		return point, args, nil
+	}
+	err = withSource(cmd, source, stack.Options{Bare: o.bare}, func(ctx context.Context, s *stack.Source) error {
+		tree, rest, err := openTree(ctx, s, args, 1<<20)
+		switch {
+		case err != nil:
+			return err
+		case s.Bare != nil:
+			folder, paths = point, rest
+			return nil
+		}
+		t, err := parseTarget(args[0])
+		if err == nil {
+			folder, err = findVersion(point, t.symbol, tree.Version())
+		}
+		paths = rest
+		return err
+	})
+	return folder, paths, err
+}
+
 // errNotShown means that a mount does not show a version.
 var errNotShown = errors.New("the mount does not show this version")
 
-// symbolFolder returns the folder of a mount with the tree of the first argument, and the other
-// arguments. A repository of the Hub is one tree.
-func symbolFolder(point string, namesSymbol bool, args []string) (string, []string, error) {
-	if namesSymbol || len(args) == 0 {
-		return point, args, nil
-	}
-	t, err := parseTarget(args[0])
-	if err != nil {
-		return "", nil, err
-	}
-	base := filepath.Join(point, t.symbol)
-	buf := make([]byte, 1024)
-	if n, err := unix.Getxattr(point, "user.xet.symbol", buf); err == nil {
-		if string(buf[:n]) != t.symbol {
-			return "", nil, errNotShown
+// findVersion returns the folder of a mount with the tree of a version. A mount shows one symbol or all of them.
+func findVersion(point, symbol string, version names.Row) (string, error) {
+	number := strconv.FormatUint(version.Number, 10)
+	for _, base := range []string{point, filepath.Join(point, symbol)} {
+		for _, folder := range []string{base, filepath.Join(base, ".versions", number)} {
+			shown := make([]byte, 1024)
+			n, err := unix.Getxattr(folder, "user.xet.tindex", shown)
+			if err == nil && string(shown[:n]) == version.Identity.String() {
+				return folder, nil
+			}
 		}
-		base = point
 	}
-	switch t.at.Form {
-	case names.Latest:
-		return base, args[1:], nil
-	case names.ByNumber:
-		return filepath.Join(base, ".versions", strconv.FormatUint(t.at.Number, 10)), args[1:], nil
-	}
-	return "", nil, errNotShown
+	return "", errNotShown
 }
