@@ -125,11 +125,8 @@ func (c *Client) request(ctx context.Context, k names.Key, path string, header h
 			}
 			continue
 		case http.StatusForbidden:
-			if !c.tokens.outdated(t, forbidden) {
-				return nil, fmt.Errorf("%q: %w", k, errForbidden)
-			}
-			if _, err := c.tokens.replace(ctx, t); err != nil {
-				return nil, fmt.Errorf("%q: %w: %w", k, errForbidden, err)
+			if err := c.tokens.renewForbidden(ctx, t, forbidden); err != nil {
+				return nil, fmt.Errorf("%q: %w", k, err)
 			}
 			forbidden = true
 			continue

@@ -493,6 +493,53 @@ func TestForbiddenFileKeepsToken(t *testing.T) {
 	}
 }
 
+// A forbidden file costs one request for a token per 10 s if there is no new one. Reads of other files with
+// the current one do not change that.
+func TestForbiddenFileWithoutNewToken(t *testing.T) {
+	tests := []struct {
+		name string
+		err  error // of the source of tokens
+	}{
+		{"refused", fmt.Errorf("gated: %w", iofs.ErrPermission)},
+		{"unavailable", fmt.Errorf("%w: the Hub is down", origin.ErrUnavailable)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b, f := sample(t)
+			forbidden := b.Add(origintest.Random(2, 2000), 1000)
+			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server.intercept(status(403, func(r *http.Request) bool { return isPlanOf(r, forbidden) }))
+			clock := newClock()
+			calls := 0
+			c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+				if calls++; calls > 1 {
+					return cas.Token{}, tt.err
+				}
+				return cas.Token{URL: server.URL, Value: "secret", Lifetime: time.Hour}, nil
+			})})
+			for i := range 50 {
+				c.Forget(f.ID())
+				if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+					t.Fatal(err)
+				}
+				if i == 0 {
+					clock.advance(3 * time.Second)
+				}
+				_, err := c.FileInfo(t.Context(), forbidden.ID())
+				wantError(t, err, tt.err, "403 Forbidden")
+			}
+			if calls != 2 {
+				t.Errorf("%d requests for a token, want one and a renewal", calls)
+			}
+			clock.advance(10 * time.Second)
+			_, err := c.FileInfo(t.Context(), forbidden.ID())
+			if wantError(t, err, tt.err, "403 Forbidden"); calls != 3 {
+				t.Errorf("%d requests for a token after the pause, want 3", calls)
+			}
+		})
+	}
+}
+
 // A token is used until its end if the source of tokens is down. Reads do not wait for the source before.
 func TestTokenIsUsedUntilItsEnd(t *testing.T) {
 	b, f := sample(t)

@@ -68,7 +68,9 @@ type tokens struct {
 	pause   time.Duration // 0: the last token was not refused; guarded by mu
 	next    time.Time     // of the next token after a refusal; guarded by mu
 	refusal error         // until then; guarded by mu
-	useless time.Time     // end of the time in which a new token will not read more files; guarded by mu
+
+	useless   time.Time // end of the time in which a new token will not read more files; guarded by mu
+	forbidden error     // of files that the current one may not read, until then; guarded by mu
 }
 
 // An activeToken is a Token in use.
@@ -161,7 +163,7 @@ func (ts *tokens) request(ctx context.Context) (*activeToken, error) {
 		a.expiry, a.renew = begin.Add(t.Lifetime), begin.Add(usable(t.Lifetime))
 	}
 	ts.mu.Lock()
-	ts.current = a
+	ts.current, ts.useless, ts.forbidden = a, begin.Add(minAge), errForbidden
 	ts.mu.Unlock()
 	return a, nil
 }
@@ -185,17 +187,29 @@ func (ts *tokens) refuse(t *activeToken) {
 // to the files of the commit that a branch had when the token was issued.
 const minAge = 2 * time.Second
 
-// outdated reports whether a token may be too old for a file that it may not read. If it has replaced an
-// outdated one for that file, no token is replaced for some time.
-func (ts *tokens) outdated(t *activeToken, hasReplaced bool) bool {
+// renewForbidden replaces token t, which may be too old for a file that it may not read. It returns the error
+// for that file if t is new, has replaced another one for it, or cannot be replaced. After the last two, no
+// token is replaced for some time.
+func (ts *tokens) renewForbidden(ctx context.Context, t *activeToken, hasReplaced bool) error {
+	ts.mu.Lock()
+	isUseless, reason := ts.current == t && ts.now().Before(ts.useless), ts.forbidden
+	ts.mu.Unlock()
+	switch {
+	case hasReplaced:
+		reason = errForbidden
+	case isUseless:
+		return reason
+	default:
+		_, err := ts.replace(ctx, t)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		reason = fmt.Errorf("%w: %w", errForbidden, err)
+	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	now := ts.now()
-	if hasReplaced {
-		ts.useless = now.Add(rememberRefusal)
-		return false
-	}
-	return ts.current != t || now.Sub(t.begin) >= minAge && !now.Before(ts.useless)
+	ts.useless, ts.forbidden = ts.now().Add(rememberRefusal), reason
+	return reason
 }
 
 // accept records that the server has accepted a token.
