@@ -265,9 +265,10 @@ func (c *Client) renew(ctx context.Context, p *plan, old *addresses) (*addresses
 	})
 }
 
-// isGone reports whether the server has no plan of a file, or no longer permits to read it.
+// isGone reports whether the server has no plan of a file, or no longer permits to read it. A new token may
+// permit that again once its source is available.
 func isGone(err error) bool {
-	return errors.Is(err, origin.ErrNotFound) || errors.Is(err, errForbidden)
+	return errors.Is(err, origin.ErrNotFound) || errors.Is(err, errForbidden) && !errors.Is(err, origin.ErrUnavailable)
 }
 
 // drop removes a plan.

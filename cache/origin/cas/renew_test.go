@@ -425,6 +425,40 @@ func TestTokens(t *testing.T) {
 	all("after a 401", 1)
 }
 
+// A file is not gone if its plan is forbidden while no new token can be requested. Its chunks are read with
+// the next token.
+func TestForbiddenIsNotGone(t *testing.T) {
+	b, f := sample(t)
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{Life: time.Minute})
+	var isDown atomic.Bool
+	server.intercept(status(403, func(r *http.Request) bool { return isDown.Load() && !isTransfer(r) }))
+	clock := newClock()
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		if isDown.Load() {
+			return cas.Token{}, fmt.Errorf("%w: the Hub is down", origin.ErrUnavailable)
+		}
+		return cas.Token{URL: server.URL, Value: "secret", Lifetime: time.Hour}, nil
+	})})
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	read := func() error {
+		_, err := c.Chunks(t.Context(), b.Xorbs[0].Hash(), codec.ChunkRange{Start: 3, End: 9}, origin.ReadOptions{})
+		return err
+	}
+	clock.advance(2 * time.Minute) // the addresses have expired
+	isDown.Store(true)
+	err := read()
+	if wantError(t, err, origin.ErrUnavailable, "the Hub is down"); errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("%v, want ErrUnavailable alone", err)
+	}
+	isDown.Store(false)
+	clock.advance(time.Minute)
+	if err := read(); err != nil {
+		t.Errorf("after the Hub has healed: %v", err)
+	}
+}
+
 // A token that may not read a file is replaced once, if it is older than 2 s.
 func TestForbiddenRenewsOldToken(t *testing.T) {
 	b, f := sample(t)
