@@ -99,12 +99,13 @@ func (c *Client) checkTerm(ctx context.Context, id codec.FileID, t codec.Term) e
 	return fmt.Errorf("xorb %s: %w", t.Xorb, codec.Corrupt("term", 0, "the plan of file %s has no such term: chunks %v of %d bytes", id.File, t.Chunks, t.Size))
 }
 
-// hasTerm reports whether the current plan of a file has term t. An open file may have an earlier plan.
+// hasTerm reports whether the current plan of a file has term t, as far as it is known. An open file may have
+// an earlier plan.
 func (c *Client) hasTerm(id codec.FileID, t codec.Term) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fi, ok := c.infos.Get(id.File)
-	return ok && slices.Contains(fi.Terms, t)
+	return !ok || slices.Contains(fi.Terms, t)
 }
 
 // provenSize returns a function for the sizes of proven chunks.

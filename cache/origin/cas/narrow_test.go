@@ -107,3 +107,30 @@ func TestGuessIsReadOn(t *testing.T) {
 		t.Errorf("%d requests for chunks that have arrived", requests)
 	}
 }
+
+// Wrong lengths are dropped after a read that they fail, also if the plan of the file has left the memory.
+func TestNarrowDropsWrongLengths(t *testing.T) {
+	for _, isEvicted := range []bool{false, true} {
+		n := newNarrowTest(t, 4<<20, 10_000)
+		n.places.mu.Lock()
+		xp := n.places.ofLocked(n.term.Xorb)
+		for i := n.term.Chunks.Start; i < n.term.Chunks.End; i++ {
+			xp.setSize(i, 10)
+		}
+		n.places.resizedLocked(n.term.Xorb, xp)
+		n.places.mu.Unlock()
+		if isEvicted {
+			n.mu.Lock()
+			n.infos.Remove(n.file.ID().File)
+			n.mu.Unlock()
+		}
+		p := pieceAt(2_000_000, 4096)
+		if _, _, err := n.Narrow(t.Context(), n.file.ID(), n.term, p); err == nil {
+			t.Errorf("evicted %t: wrong lengths are accepted", isEvicted)
+		}
+		n.Forget(n.file.ID()) // as a reader does
+		if _, _, err := n.Narrow(t.Context(), n.file.ID(), n.term, p); err != nil {
+			t.Errorf("evicted %t: wrong lengths remain: %v", isEvicted, err)
+		}
+	}
+}
