@@ -35,6 +35,11 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 
 // sendTo is send to a remembered address; nil: that of the request.
 func (c *Client) sendTo(ctx context.Context, direct *destination, method string, r *Request, fields []field) (*answer, error) {
+	if direct == nil && r.Wait != nil {
+		if err := r.Wait(ctx); err != nil {
+			return nil, notSent(r.Key, err)
+		}
+	}
 	if err := c.health.wait(ctx, callStart(ctx)); err != nil {
 		return nil, notSent(r.Key, err)
 	}

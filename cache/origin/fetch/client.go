@@ -135,6 +135,10 @@ type Request struct {
 	// Prepare is called before each attempt, also while another one waits for its answer. It
 	// adds headers and signs the request. nil: no call.
 	Prepare func(*http.Request) error
+
+	// Wait is called before each attempt, without a connection. It returns when the attempt may be sent,
+	// or an error of the call. Limits include it. nil: no call.
+	Wait func(ctx context.Context) error
 }
 
 func (c *Client) pool(r *Request) *pool {

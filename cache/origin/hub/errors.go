@@ -89,6 +89,11 @@ func (r *Repo) limited(resp *http.Response) error {
 			tries = 1
 		}
 	}
+	return noMore(after, tries)
+}
+
+// noMore is the error of a request that the Hub does not allow for some time.
+func noMore(after time.Duration, tries int) error {
 	return &origin.HintError{
 		Err:   fmt.Errorf("%w: the Hub allows no more requests for %v; a token (HF_TOKEN) raises the limit", origin.ErrUnavailable, after.Round(time.Second)),
 		After: after, Tries: tries,

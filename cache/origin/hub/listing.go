@@ -51,7 +51,7 @@ func (r *Repo) List(ctx context.Context, commit, dir string, recursive bool) ite
 				return
 			}
 			seen[key] = true
-			page, following, err := r.page(ctx, next)
+			page, following, err := r.page(ctx, next, recursive)
 			if err != nil {
 				yield(Entry{}, err)
 				return
@@ -86,14 +86,9 @@ func (r *Repo) listURL(commit, dir string, recursive bool) string {
 
 // page returns the JSON of a page, and path and query of the next one; "": it is the last. An empty last
 // page is requested twice: git has no empty folders, and a listing that ends early would hide files.
-func (r *Repo) page(ctx context.Context, path string) (page []byte, next string, err error) {
+func (r *Repo) page(ctx context.Context, path string, recursive bool) (page []byte, next string, err error) {
 	for range 2 {
-		q := r.request("listing", path)
-		var header http.Header
-		if page, header, err = r.get(ctx, q, maxPage); err != nil {
-			return nil, "", err
-		}
-		if next, err = r.nextPage(q.URL, header); err != nil || next != "" || !isEmptyPage(page) {
+		if page, next, err = r.pageOnce(ctx, path, recursive); err != nil || next != "" || !isEmptyPage(page) {
 			break
 		}
 	}
@@ -101,6 +96,24 @@ func (r *Repo) page(ctx context.Context, path string) (page []byte, next string,
 }
 
 func isEmptyPage(page []byte) bool { return bytes.Equal(bytes.TrimSpace(page), []byte("[]")) }
+
+// pageOnce is page with one request. A recursive listing would begin anew after an error, so it waits for its
+// place in the window of the Hub without a limit.
+func (r *Repo) pageOnce(ctx context.Context, path string, recursive bool) (page []byte, next string, err error) {
+	q := r.request("listing", path)
+	if recursive {
+		q.Wait = nil
+		if err := r.pacer.wait(ctx, path); err != nil {
+			return nil, "", err
+		}
+	}
+	page, header, err := r.get(ctx, q, maxPage)
+	if err != nil {
+		return nil, "", err
+	}
+	next, err = r.nextPage(q.URL, header)
+	return page, next, err
+}
 
 // decodePage yields the entries of a page one by one: an entry may have two bytes in JSON and
 // hundreds in memory. An error ends it.

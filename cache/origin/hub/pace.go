@@ -65,12 +65,15 @@ func countOf(path string, answer http.Header) string {
 	return "resolvers"
 }
 
-// wait returns when the next request for a path behind the endpoint may be sent. A caller that leaves
-// releases its place.
+// wait returns when the next request for a path behind the endpoint may be sent. If that is after the
+// deadline of ctx, it returns an error at once. A caller that leaves releases its place.
 func (p *pacer) wait(ctx context.Context, path string) error {
 	pause, release := p.take(countOf(path, nil))
 	err := ctx.Err()
-	if pause > 0 {
+	switch end, limited := ctx.Deadline(); {
+	case limited && pause > time.Until(end):
+		err = noMore(pause, 1)
+	case pause > 0:
 		err = p.sleep(ctx, pause)
 	}
 	if err != nil {

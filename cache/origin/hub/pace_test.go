@@ -102,35 +102,46 @@ func TestPaceNamedCounts(t *testing.T) {
 	}
 }
 
-// A call ends if the Hub refuses requests for a long time. No request follows before the end of that.
+// limitedRepo returns a repository of a server, with calls of at most 30 s.
+func limitedRepo(t *testing.T, answer http.HandlerFunc) *Repo {
+	t.Helper()
+	o := Options{Options: fetch.Options{Transport: origintest.Transport(answer), Limits: fetch.Limits{First: 30 * time.Second, Read: 30 * time.Second}}}
+	r, err := Open(Address{Model, "o", "n", "main", ""}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// A call ends at once if the Hub refuses requests for longer than the call may take. No request follows
+// before the end of that.
 func TestPaceLongRefusal(t *testing.T) {
 	tests := []struct {
 		name, limit string
-		at          []time.Duration // times of the requests of three calls
+		refused     int             // calls after the first one
+		at          []time.Duration // times of the requests of four calls; the last one is after 5 minutes
 	}{
-		{"short", `"api";r=0;t=20`, []time.Duration{0, 0, 20 * time.Second, 20 * time.Second}},
-		{"long", `"api";r=0;t=299`, []time.Duration{0, 0, 299 * time.Second}},
+		{"short", `"api";r=0;t=20`, 0, []time.Duration{0, 0, 20 * time.Second, 20 * time.Second, 320 * time.Second}},
+		{"long", `"api";r=0;t=299`, 2, []time.Duration{0, 0, 300 * time.Second}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				var at []time.Duration
-				handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				r := limitedRepo(t, func(w http.ResponseWriter, _ *http.Request) {
 					if at = append(at, time.Since(start)); len(at) == 2 {
 						w.Header().Set("RateLimit", tt.limit)
 						w.WriteHeader(http.StatusTooManyRequests)
 					}
 				})
-				o := Options{Options: fetch.Options{Transport: origintest.Transport(handler), Limits: fetch.Limits{First: 30 * time.Second, Read: time.Minute}}}
-				r, err := Open(Address{Model, "o", "n", "main", ""}, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer r.Close()
-				for i := range 3 {
+				for i := range 4 {
+					if i == 3 {
+						time.Sleep(300 * time.Second)
+					}
 					_, _, err := r.get(t.Context(), r.request("test", "/api/x"), 1)
-					if isRefused := tt.name == "long" && i == 1; errors.Is(err, origin.ErrUnavailable) != isRefused || (err == nil) == isRefused {
+					if isRefused := 0 < i && i <= tt.refused; errors.Is(err, origin.ErrUnavailable) != isRefused || (err == nil) == isRefused {
 						t.Errorf("call %d: %v", i, err)
 					}
 				}
@@ -140,6 +151,30 @@ func TestPaceLongRefusal(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The listing of a whole repository waits for the next window. A reader of one folder does not.
+func TestPaceListings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := limitedRepo(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("RateLimit", `"api";r=0;t=299`)
+			_, _ = w.Write([]byte("[]"))
+		})
+		start := time.Now()
+		list := func(recursive bool) (err error) {
+			for _, err = range r.List(t.Context(), "C", "", recursive) {
+			}
+			return err
+		}
+		for i, want := range []time.Duration{0, 299 * time.Second} {
+			if err := list(true); err != nil || time.Since(start) != want {
+				t.Errorf("listing %d: %v after %v, want %v", i, err, time.Since(start), want)
+			}
+		}
+		if err := list(false); !errors.Is(err, origin.ErrUnavailable) || time.Since(start) != 299*time.Second {
+			t.Errorf("a folder: %v after %v", err, time.Since(start))
+		}
+	})
 }
 
 // A caller that leaves while it waits, or before, releases its place.

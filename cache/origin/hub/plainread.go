@@ -10,7 +10,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/names"
 )
 
 // maxExpired is how many addresses of other reads may expire before a read requests its own. A server may
@@ -22,10 +21,8 @@ const maxExpired = 2
 func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, progress func(n int)) (err error) {
 	path := p.repo.current().resolve(f.Commit, f.Path)
 	to := p.address(f.Hash())
-	q := fetch.Request{
-		Key: names.Key("content"), URL: p.repo.endpoint.String() + path, Prepare: p.repo.auth.authorize,
-		Redirected: &to.Redirected,
-	}
+	q := p.repo.request("content", path)
+	q.Names, q.Redirected = false, &to.Redirected
 	done := 0
 	for expired := 0; ; expired++ {
 		if expired == maxExpired {
@@ -33,11 +30,6 @@ func (p *Plain) read(ctx context.Context, f *PlainFile, b []byte, off int64, pro
 			q.Redirected = &to.Redirected
 		}
 		err = to.share(ctx, func(answered func()) error {
-			if !to.Known() {
-				if err := p.repo.pacer.wait(ctx, path); err != nil {
-					return err
-				}
-			}
 			from := done
 			return p.repo.client.ReadAt(ctx, q, b[from:], off+int64(from), func(n int) {
 				answered()

@@ -99,14 +99,14 @@ func (r *Repo) current() Address {
 
 // request returns a request for a path of the Hub. what names it in errors.
 func (r *Repo) request(what, path string) fetch.Request {
-	return fetch.Request{Key: names.Key(what), URL: r.endpoint.String() + path, Names: true, Prepare: r.auth.authorize}
+	return fetch.Request{
+		Key: names.Key(what), URL: r.endpoint.String() + path, Names: true, Prepare: r.auth.authorize,
+		Wait: func(ctx context.Context) error { return r.pacer.wait(ctx, path) },
+	}
 }
 
 // get returns an answer of at most limit bytes. An error of the Hub has no further text.
 func (r *Repo) get(ctx context.Context, q fetch.Request, limit int64) ([]byte, http.Header, error) {
-	if err := r.pacer.wait(ctx, strings.TrimPrefix(q.URL, r.endpoint.String())); err != nil {
-		return nil, nil, err
-	}
 	value, header, err := r.client.Get(ctx, q, limit)
 	return value, header, unwrapStatus(err)
 }
