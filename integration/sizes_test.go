@@ -15,7 +15,7 @@ var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
 	"cache/origin/cas":         5880,
-	"cache/origin/fetch":       2940,
+	"cache/origin/fetch":       2980,
 	"cache/origin/hub":         3105,
 	"cache/origin/origintest":  3220,
 	"cmd/xetfs":                6850,

@@ -17,37 +17,45 @@ type answer struct {
 	c      *Client
 	r      *Request
 	caller context.Context
-	direct *destination // of the request; nil: the address of r
+	direct *destination        // of the request; nil: the address of r
+	moved  func(*http.Request) // is called with a redirect to another server; nil: no call
 }
 
 // A field is one header of a request.
 type field struct{ name, value string }
 
 // send sends a request. It returns only answers with status 200, 206, 304 or 416.
-func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (*answer, error) {
-	direct := r.Redirected.load()
-	a, err := c.sendTo(ctx, direct, method, r, fields)
-	if direct != nil && err != nil && !errors.Is(context.Cause(ctx), context.Canceled) {
-		r.Redirected.to.CompareAndSwap(direct, nil) // a caller that has left says nothing about the address
+func (c *Client) send(ctx context.Context, method string, r *Request, fields ...field) (a *answer, err error) {
+	to := r.Redirected
+	if to == nil {
+		return c.sendTo(ctx, &answer{c: c, r: r, caller: ctx}, method, fields)
 	}
-	return a, err
+	direct, answered, err := to.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { answered(to.ended(ctx, direct, a, err)) }()
+	next := &answer{c: c, r: r, caller: ctx, direct: direct}
+	if direct == nil {
+		next.moved = to.note
+	}
+	return c.sendTo(ctx, next, method, fields)
 }
 
-// sendTo is send to a remembered address; nil: that of the request.
-func (c *Client) sendTo(ctx context.Context, direct *destination, method string, r *Request, fields []field) (*answer, error) {
-	if direct == nil && r.Wait != nil {
-		if err := r.Wait(ctx); err != nil {
-			return nil, notSent(r.Key, err)
+// sendTo sends the request of an answer, to a remembered address if that has one.
+func (c *Client) sendTo(ctx context.Context, a *answer, method string, fields []field) (*answer, error) {
+	if a.direct == nil && a.r.Wait != nil {
+		if err := a.r.Wait(ctx); err != nil {
+			return nil, notSent(a.r.Key, err)
 		}
 	}
 	if err := c.health.wait(ctx, callStart(ctx)); err != nil {
-		return nil, notSent(r.Key, err)
+		return nil, notSent(a.r.Key, err)
 	}
-	pool := c.pool(r)
+	pool := c.pool(a.r)
 	if err := pool.acquire(ctx); err != nil {
-		return nil, notSent(r.Key, err)
+		return nil, notSent(a.r.Key, err)
 	}
-	a := &answer{c: c, r: r, caller: ctx, direct: direct}
 	x := &exchange{c: c, pool: pool, caller: ctx, request: func(ctx context.Context) (*http.Request, error) {
 		return a.request(ctx, method, fields)
 	}}
@@ -65,20 +73,17 @@ func (c *Client) sendTo(ctx context.Context, direct *destination, method string,
 	}
 	if err := a.check(); err != nil {
 		a.discard()
-		if direct != nil && isExpired(a.StatusCode) {
+		if a.direct != nil && isExpired(a.StatusCode) {
 			return nil, fmt.Errorf("%w: %w", ErrExpired, err)
 		}
 		return nil, err
-	}
-	if direct == nil {
-		r.Redirected.note(r.URL, a.Response)
 	}
 	return a, nil
 }
 
 // request returns the request with all headers, signed.
 func (a *answer) request(ctx context.Context, method string, fields []field) (*http.Request, error) {
-	hr, err := a.newRequest(new(hop).trace(ctx), method)
+	hr, err := a.newRequest((&hop{moved: a.moved}).trace(ctx), method)
 	if err != nil {
 		return nil, a.permanent("the address is not valid")
 	}
@@ -105,10 +110,14 @@ func (a *answer) request(ctx context.Context, method string, fields []field) (*h
 
 // newRequest returns the request without headers.
 func (a *answer) newRequest(ctx context.Context, method string) (*http.Request, error) {
-	if a.direct != nil {
-		return a.direct.request(ctx, method)
+	address := a.r.URL
+	if d := a.direct; d != nil {
+		address = d.url
+		if d.checked {
+			ctx = context.WithValue(ctx, checked{}, true)
+		}
 	}
-	return http.NewRequestWithContext(ctx, method, a.r.URL, nil)
+	return http.NewRequestWithContext(ctx, method, address, nil)
 }
 
 // answered reports the headers of an answer to the call of ctx.

@@ -136,8 +136,7 @@ type Request struct {
 	// adds headers and signs the request. nil: no call.
 	Prepare func(*http.Request) error
 
-	// Wait is called before each attempt, without a connection. It returns when the attempt may be sent,
-	// or an error of the call. Limits include it. nil: no call.
+	// Wait is called before each attempt, and returns when that may be sent, or an error. nil: no call.
 	Wait func(ctx context.Context) error
 }
 

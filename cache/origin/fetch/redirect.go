@@ -46,6 +46,9 @@ func redirectsFrom(base *url.URL, proxy func(*http.Request) (*url.URL, error)) f
 		}
 		if leavesHost(r, via) {
 			dropSecrets(r.Header)
+			if h != nil && h.moved != nil {
+				h.moved(r)
+			}
 		}
 		r.Header.Del("Referer")
 		return nil
@@ -71,7 +74,10 @@ func dropSecrets(h http.Header) {
 }
 
 // A hop records whether the last server of a request has a private address.
-type hop struct{ inside atomic.Bool }
+type hop struct {
+	inside atomic.Bool
+	moved  func(*http.Request) // is called with a redirect to another host; nil: no call
+}
 
 type hopKey struct{}
 

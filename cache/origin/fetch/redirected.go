@@ -4,54 +4,86 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"sync/atomic"
+	"sync"
+	"time"
+
+	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/origin"
 )
 
 // A Redirected holds the address on another server to which the requests for one object were
-// redirected. Later requests skip the first server. When the other server refuses one, the address
-// is dropped. The zero value has no address. It is safe for concurrent use.
-type Redirected struct{ to atomic.Pointer[destination] }
+// redirected. Later requests skip the first server. While one request asks that for the address, others wait
+// for its answer, and share its error. The zero value has no address. It is safe for concurrent use.
+type Redirected struct {
+	turn flight.Turn // of the request for the address
+	mu   sync.Mutex
+	to   *destination // nil: unknown; guarded by mu
+	next *destination // of the last redirect, until its server has answered; guarded by mu
+	none bool         // the first server has answered without an address to remember; guarded by mu
+}
 
-// ErrExpired is the error of a request that the server of a Redirected refuses. The next one is sent to
-// the first server again.
+// ErrExpired is the error of a request that the other server refuses. The next one goes to the first server.
 var ErrExpired = errors.New("the address has expired")
 
 // A destination is the end of redirects.
 type destination struct {
 	url     string // may contain a signature
 	checked bool   // connections must not reach a private address
+	since   time.Time
 }
 
-// Known reports whether the next request skips the first server.
-func (r *Redirected) Known() bool { return r.to.Load() != nil }
+// leastUse is how long an address is used although its server is unavailable. It spares the first server.
+const leastUse = 2 * time.Second
 
-// load returns the address; nil: none. r may be nil.
-func (r *Redirected) load() *destination {
-	if r == nil {
+// known returns the address; nil: the first server. ok is false if the first server was not asked.
+func (r *Redirected) known() (to *destination, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to, r.to != nil || r.none
+}
+
+// ask returns the address; nil: the request goes to the first server. Other requests may wait until answered
+// is called.
+func (r *Redirected) ask(ctx context.Context) (to *destination, answered func(error), err error) {
+	for answered == nil {
+		if to, ok := r.known(); ok {
+			return to, func(error) {}, nil
+		}
+		if answered, err = r.turn.Begin(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	to, _ = r.known() // since the turn of another request
+	return to, answered, nil
+}
+
+// note records a redirect to another server.
+func (r *Redirected) note(redirect *http.Request) {
+	inspect, _ := redirect.Context().Value(checked{}).(bool)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = &destination{redirect.URL.String(), inspect, time.Now()}
+}
+
+// ended records the result of a request to the address, or to the first server if to is nil. It returns the
+// error for the requests that wait; nil: they ask again.
+func (r *Redirected) ended(ctx context.Context, to *destination, a *answer, err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	isDown := errors.Is(err, origin.ErrUnavailable) && !errors.Is(err, ErrExpired)
+	switch hasLeft := errors.Is(context.Cause(ctx), context.Canceled); {
+	case hasLeft: // the caller, which says nothing about the address
+	case to != nil && to == r.to && err != nil && !(isDown && time.Since(to.since) < leastUse):
+		r.to = nil
+	case to == nil && r.next != nil && (isDown || a != nil && a.StatusCode == http.StatusPartialContent):
+		r.to, r.next, r.none = r.next, nil, false
+	case to == nil && a != nil:
+		r.none = true
+	}
+	if ctx.Err() != nil { // also at the limit of the call
 		return nil
 	}
-	return r.to.Load()
-}
-
-// note stores the last address of a request that was first sent to address. r may be nil.
-func (r *Redirected) note(address string, resp *http.Response) {
-	if r == nil || resp.StatusCode != http.StatusPartialContent {
-		return
-	}
-	if u, err := url.Parse(address); err != nil || u.Host == resp.Request.URL.Host {
-		return // the first server wants its headers again
-	}
-	inspect, _ := resp.Request.Context().Value(checked{}).(bool)
-	r.to.Store(&destination{resp.Request.URL.String(), inspect})
-}
-
-// request returns a request to the address, without the secrets of the first server.
-func (d *destination) request(ctx context.Context, method string) (*http.Request, error) {
-	if d.checked {
-		ctx = context.WithValue(ctx, checked{}, true)
-	}
-	return http.NewRequestWithContext(ctx, method, d.url, nil)
+	return err
 }
 
 // isExpired reports whether a status may be that of an address that was valid before.

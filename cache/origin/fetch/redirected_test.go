@@ -7,11 +7,14 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 )
 
 // movedFixture is a server that redirects to another one, which accepts one signature.
@@ -48,6 +51,12 @@ func newMovedFixture(t *testing.T) *movedFixture {
 	return f
 }
 
+// isKnown reports whether an address is remembered.
+func isKnown(r *Redirected) bool {
+	to, _ := r.known()
+	return to != nil
+}
+
 // A remembered address saves the first server's requests. It gets no secrets, and is dropped when the
 // second server refuses it.
 func TestRedirected(t *testing.T) {
@@ -73,15 +82,15 @@ func TestRedirected(t *testing.T) {
 	for off := int64(0); off < 100; off += 10 {
 		read(off)
 	}
-	if f.resolved.Load() != 1 || !moved.Known() {
+	if f.resolved.Load() != 1 || !isKnown(moved) {
 		t.Errorf("%d requests of the first server for 10 reads", f.resolved.Load())
 	}
 	expire := func(signature string) {
 		t.Helper()
 		f.signature.Store(signature)
 		err := c.ReadAt(t.Context(), r, make([]byte, 10), 200, func(int) {})
-		if !errors.Is(err, ErrExpired) || moved.Known() {
-			t.Errorf("ReadAt = %v, known %t; want an expired address", err, moved.Known())
+		if !errors.Is(err, ErrExpired) || isKnown(moved) {
+			t.Errorf("ReadAt = %v, known %t; want an expired address", err, isKnown(moved))
 		}
 	}
 	expire("two")
@@ -140,7 +149,7 @@ func TestRedirectedCanceled(t *testing.T) {
 				t.Fatal(err)
 			}
 			moved := new(Redirected)
-			moved.to.Store(&destination{url: f.second.URL})
+			moved.to = &destination{url: f.second.URL}
 			c := New(base, Options{Limits: tt.limits})
 			defer c.Close()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -155,9 +164,169 @@ func TestRedirectedCanceled(t *testing.T) {
 			if err := c.ReadAt(ctx, r, make([]byte, 10), 0, func(int) {}); !errors.Is(err, tt.err) {
 				t.Errorf("error %v, want %v", err, tt.err)
 			}
-			if moved.Known() != tt.cancels {
-				t.Errorf("known %t, want %t", moved.Known(), tt.cancels)
+			if isKnown(moved) != tt.cancels {
+				t.Errorf("known %t, want %t", isKnown(moved), tt.cancels)
 			}
+		})
+	}
+}
+
+// twoServers answers for http://first and for any other host.
+func twoServers(first, second http.HandlerFunc) http.RoundTripper {
+	return origintest.Transport(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Host == "first" {
+			first(w, r)
+			return
+		}
+		second(w, r)
+	}))
+}
+
+// redirect redirects to another server.
+func redirect(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "http://second/x", http.StatusFound)
+}
+
+func serveDigits(w http.ResponseWriter, r *http.Request) {
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader("0123456789"))
+}
+
+// startReaders reads a byte of one object in n goroutines, each one a nanosecond after the one before. They
+// call done with the result.
+func startReaders(t *testing.T, n int, transport http.RoundTripper, o Options, contexts map[int]context.Context, done func(i int, err error)) {
+	t.Helper()
+	o.Transport = transport
+	c := New(&url.URL{Scheme: "http", Host: "first"}, o)
+	t.Cleanup(c.Close)
+	r := Request{Key: "object", URL: "http://first/x", Redirected: new(Redirected)}
+	for i := range n {
+		go func() {
+			time.Sleep(time.Duration(i))
+			ctx := t.Context()
+			if contexts[i] != nil {
+				ctx = contexts[i]
+			}
+			done(i, c.ReadAt(ctx, r, make([]byte, 1), 3, func(int) {}))
+		}()
+	}
+}
+
+// Reads wait for the answer to the first one. They share its error, unless its caller has left.
+func TestRedirectedShared(t *testing.T) {
+	tests := []struct {
+		name          string
+		first, second http.HandlerFunc
+		leaves        bool // the caller of the first read
+		want          error
+		asked         int32 // requests of the first server
+		moved         int32 // requests of the second server
+	}{
+		{"answer", redirect, serveDigits, false, nil, 1, 11},
+		{"absent", http.NotFound, nil, false, origin.ErrNotFound, 1, 0},
+		{"refused by the second server", redirect, http.NotFound, false, origin.ErrNotFound, 1, 1},
+		{"the caller has left", redirect, serveDigits, true, nil, 2, 10},
+		{"no redirect", serveDigits, nil, false, nil, 11, 0},
+		{"the whole object", redirect, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("0123456789")) }, false, nil, 11, 11},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked, moved, ended atomic.Int32
+				first := func(w http.ResponseWriter, r *http.Request) {
+					if asked.Add(1) == 1 {
+						time.Sleep(time.Second)
+					}
+					tt.first(w, r)
+				}
+				second := func(w http.ResponseWriter, r *http.Request) {
+					moved.Add(1)
+					tt.second(w, r)
+				}
+				limited, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				contexts := map[int]context.Context{0: limited}
+				startReaders(t, 11, twoServers(first, second), Options{Attempts: 1}, contexts, func(i int, err error) {
+					if ended.Add(1); (i > 0 || !tt.leaves) && !errors.Is(err, tt.want) {
+						t.Errorf("read %d: %v, want %v", i, err, tt.want)
+					}
+				})
+				time.Sleep(time.Second / 2)
+				if n := asked.Load(); n != 1 || ended.Load() != 0 {
+					t.Errorf("%d requests before the answer, and %d reads ended", n, ended.Load())
+				}
+				if tt.leaves {
+					cancel()
+				}
+				time.Sleep(time.Second)
+				if a, m := asked.Load(), moved.Load(); a != tt.asked || m != tt.moved || ended.Load() != 11 {
+					t.Errorf("%d and %d requests, want %d and %d; %d reads ended", a, m, tt.asked, tt.moved, ended.Load())
+				}
+			})
+		})
+	}
+}
+
+// Only the first read of an object delays others if the first server does not redirect.
+func TestRedirectedToNowhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const reads, latency = 20, 50 * time.Millisecond
+		start := time.Now()
+		slow := func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(latency)
+			serveDigits(w, r)
+		}
+		c := New(&url.URL{Scheme: "http", Host: "first"}, Options{Transport: twoServers(slow, nil)})
+		defer c.Close()
+		r := Request{Key: "object", URL: "http://first/x", Redirected: new(Redirected)}
+		var running sync.WaitGroup
+		for i := range 8 {
+			running.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				for range reads {
+					if err := c.ReadAt(t.Context(), r, make([]byte, 1), 3, func(int) {}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		running.Wait()
+		if took := time.Since(start); took > (reads+1)*latency {
+			t.Errorf("%d reads in a row took %v, want at most %v", reads, took, (reads+1)*latency)
+		}
+	})
+}
+
+// The first server is asked once per leastUse while the second one is unavailable.
+func TestRedirectedOutage(t *testing.T) {
+	tests := []struct {
+		name   string
+		second http.HandlerFunc
+	}{
+		{"503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }},
+		{"lost connections", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked, failed atomic.Int32
+				first := func(w http.ResponseWriter, r *http.Request) {
+					asked.Add(1)
+					redirect(w, r)
+				}
+				o := Options{Limits: Limits{First: 20 * time.Second, Read: 20 * time.Second}}
+				start := time.Now()
+				startReaders(t, 20, twoServers(first, tt.second), o, nil, func(_ int, err error) {
+					if failed.Add(1); !errors.Is(err, origin.ErrUnavailable) {
+						t.Error(err)
+					}
+				})
+				for failed.Load() < 20 {
+					time.Sleep(time.Second)
+				}
+				if n, most := asked.Load(), 1+int32(time.Since(start)/leastUse); n > most {
+					t.Errorf("%d requests of the first server within %v, want at most %d", n, time.Since(start), most)
+				}
+			})
 		})
 	}
 }
@@ -201,8 +370,8 @@ func TestS35_RedirectedRebinding(t *testing.T) {
 	c := New(base, o)
 	defer c.Close()
 	r := Request{Key: "object", URL: base.String(), Redirected: new(Redirected)}
-	if err := c.ReadAt(t.Context(), r, make([]byte, 1), 0, func(int) {}); err != nil || !r.Redirected.Known() {
-		t.Fatalf("first read: %v, known %t", err, r.Redirected.Known())
+	if err := c.ReadAt(t.Context(), r, make([]byte, 1), 0, func(int) {}); err != nil || !isKnown(r.Redirected) {
+		t.Fatalf("first read: %v, known %t", err, isKnown(r.Redirected))
 	}
 	err := c.ReadAt(t.Context(), r, make([]byte, 1), 0, func(int) {})
 	if err == nil || !strings.Contains(err.Error(), errInside.Error()) || requested.Load() {

@@ -43,14 +43,9 @@ func (c *Client) tryReadWhole(ctx context.Context, r *Request, off int64, take f
 		case off >= size:
 			return nil
 		case n < leastStep || n < left/64:
-			return tooLittle(r, n, left)
+			return mismatch(r.Key, "%d bytes instead of %d", n, left) // too short to be continued
 		}
 	}
-}
-
-// tooLittle is the error of an answer that is too short to be continued.
-func tooLittle(r *Request, n, left int64) error {
-	return mismatch(r.Key, "%d bytes instead of %d", n, left)
 }
 
 // requestFrom sends one request for all bytes from off on. It returns the number of bytes that
@@ -62,19 +57,14 @@ func (c *Client) requestFrom(ctx context.Context, r *Request, off int64, take fu
 	}
 	defer a.end()
 	length, size, err := a.rest(off)
-	if err != nil || length == 0 {
-		return 0, size, orTake(err, size, take)
+	switch {
+	case err != nil:
+		return 0, size, err
+	case length == 0:
+		return 0, size, take(nil, size)
 	}
 	n, err = a.passOn(length, func(b []byte) error { return take(b, size) })
 	return n, size, err
-}
-
-// orTake returns err or, without one, the result of take for no bytes.
-func orTake(err error, size int64, take func(b []byte, size int64) error) error {
-	if err != nil {
-		return err
-	}
-	return take(nil, size)
 }
 
 // rest returns the length of an answer to a request for all bytes from off on, and the size of

@@ -11,6 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
@@ -27,8 +28,8 @@ type Plain struct {
 	table *metacache.ChunkTable
 
 	mu        sync.Mutex
-	known     *lru.Cache[codec.Hash, PlainFile]       // guarded by mu
-	addresses *lru.Cache[codec.Hash, *contentAddress] // by file; guarded by mu
+	known     *lru.Cache[codec.Hash, PlainFile]         // guarded by mu
+	addresses *lru.Cache[codec.Hash, *fetch.Redirected] // by file; guarded by mu
 }
 
 var _ origin.Source = (*Plain)(nil)
@@ -54,7 +55,7 @@ func NewPlain(r *Repo, files Locator, backend metacache.Backend) *Plain {
 		repo: r, files: files,
 		table:     metacache.NewChunkTable(metacache.New(backend, "files outside Xet", true), provenBytes),
 		known:     lru.New[codec.Hash, PlainFile](knownFiles, nil),
-		addresses: lru.New[codec.Hash, *contentAddress](knownAddresses, nil),
+		addresses: lru.New[codec.Hash, *fetch.Redirected](knownAddresses, nil),
 	}
 }
 

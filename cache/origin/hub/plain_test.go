@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -242,52 +241,37 @@ func TestPlainRenewalIsPaced(t *testing.T) {
 	}
 }
 
-// Reads wait for the answer to the first one. They share its error, unless its caller has left.
-func TestPlainFirstRead(t *testing.T) {
-	failed := errors.New("no such file")
-	tests := []struct {
-		name  string
-		first func(answered func()) error
-		want  error
-		reads int64 // of the ten others
-	}{
-		{"answer", func(answered func()) error { answered(); return nil }, nil, 10},
-		{"answer, then an error", func(answered func()) error { answered(); return failed }, nil, 10},
-		{"error", func(func()) error { return failed }, failed, 0},
-		{"the caller has left", func(func()) error { return context.Canceled }, nil, 10},
+// Each request to the Hub during an outage of the content server has a place in its window.
+func TestPlainContentOutage(t *testing.T) {
+	content := random(1, 3*plainChunk) // with few requests, none is sent twice because it is slow
+	f := newPlainFixture(t, []hubtest.File{{Path: "big", Content: content, LFS: true}},
+		func(o *Options) { o.Attempts, o.Pause = 6, time.Millisecond })
+	var resolves, places atomic.Int64
+	cdn := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer cdn.Close()
+	f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/resolve/") {
+			return false
+		}
+		resolves.Add(1)
+		http.Redirect(w, r, cdn.URL+"/x", http.StatusFound)
+		return true
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var a contentAddress
-				var reads atomic.Int64
-				for i := range 11 {
-					go func() {
-						time.Sleep(time.Duration(i)) // the first begins first
-						err := a.share(t.Context(), func(answered func()) error {
-							if i == 0 {
-								time.Sleep(time.Second)
-								return tt.first(answered)
-							}
-							reads.Add(1)
-							return nil
-						})
-						if i > 0 && !errors.Is(err, tt.want) {
-							t.Errorf("error %v, want %v", err, tt.want)
-						}
-					}()
-				}
-				time.Sleep(time.Second / 2)
-				if n := reads.Load(); n != 0 {
-					t.Errorf("%d reads do not wait", n)
-				}
-				time.Sleep(time.Second)
-				synctest.Wait()
-				if n := reads.Load(); n != tt.reads {
-					t.Errorf("%d reads, want %d", n, tt.reads)
-				}
-			})
+	f.repo.pacer.sleep = func(context.Context, time.Duration) error { places.Add(1); return nil }
+	f.repo.pacer.observe("/org/m/resolve/x", http.Header{"Ratelimit": {`"resolvers";r=0;t=100`}}) // the window is used up
+	var running sync.WaitGroup
+	for off := int64(0); off < int64(len(content)); off += plainChunk {
+		running.Go(func() {
+			if _, err := f.read(t, f.ids["big"], off, plainChunk); !errors.Is(err, origin.ErrUnavailable) {
+				t.Error(err)
+			}
 		})
+	}
+	running.Wait()
+	if n, p := resolves.Load(), places.Load(); n != p {
+		t.Errorf("%d requests to the Hub, %d of them with a place", n, p)
 	}
 }
 
