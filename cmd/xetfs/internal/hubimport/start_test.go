@@ -275,7 +275,7 @@ func TestStartBeforeForcePush(t *testing.T) {
 	}
 }
 
-// A poll that imports a commit completes the pending tree. That ends the tries of the import.
+// A poll that imports a commit completes the pending tree. The import then ends its tries.
 func TestPollCompletesPendingTree(t *testing.T) {
 	f := newFixture(t)
 	im := f.open(t, "hf://org/m")
