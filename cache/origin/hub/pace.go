@@ -66,13 +66,17 @@ func countOf(path string, answer http.Header) string {
 }
 
 // wait returns when the next request for a path behind the endpoint may be sent. If that is after the
-// deadline of ctx, it returns an error at once. A caller that leaves releases its place.
+// deadline of ctx, it returns an error shortly before: a program that reads file after file would soon have
+// errors of them all otherwise. A caller that leaves releases its place.
 func (p *pacer) wait(ctx context.Context, path string) error {
 	pause, release := p.take(countOf(path, nil))
 	err := ctx.Err()
 	switch end, limited := ctx.Deadline(); {
 	case limited && pause > time.Until(end):
-		err = noMore(pause, 1)
+		left := time.Until(end) * 15 / 16
+		if err = p.sleep(ctx, left); err == nil {
+			err = noMore(pause-left, 1)
+		}
 	case pause > 0:
 		err = p.sleep(ctx, pause)
 	}
