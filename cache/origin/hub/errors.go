@@ -35,7 +35,7 @@ func (r *Repo) classify(resp *http.Response, _ []byte) error {
 		r.auth.refused(resp.Request.Header.Get("Authorization"))
 	}
 	if resp.StatusCode == http.StatusTooManyRequests {
-		return r.limited(resp)
+		return r.limited(resp, sent)
 	}
 	return r.refusal(resp.StatusCode, resp.Header.Get("X-Error-Code"), sent)
 }
@@ -46,7 +46,7 @@ func (r *Repo) refusal(status int, code string, sent bool) error {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
 		return nil
 	case code == "GatedRepo":
-		return r.denied("it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login())
+		return r.denied("it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login(sent))
 	case code == "RevisionNotFound":
 		return absent("no branch, tag or commit %s; check the part after @", r.address.Revision)
 	case code == "EntryNotFound":
@@ -58,11 +58,14 @@ func (r *Repo) refusal(status int, code string, sent bool) error {
 	case sent:
 		return absent("no such repository, or a private one that the token may not read; check the name and the token")
 	}
-	return absent("no such repository, or a private one; check the name, and for a private one %s", r.login())
+	return absent("no such repository, or a private one; check the name, and for a private one %s", r.login(sent))
 }
 
-// login returns the next step after a request without a token.
-func (r *Repo) login() string {
+// login returns the next step for access. sent means that the request had a token.
+func (r *Repo) login(sent bool) string {
+	if sent {
+		return "use a token of that account"
+	}
 	if r.auth.token != nil && !fetch.IsConfidential(r.endpoint) {
 		if token, err := r.auth.token(); err == nil && token != "" {
 			return "use https in HF_ENDPOINT, because the token is not sent over http"
@@ -81,21 +84,25 @@ func absent(format string, args ...any) error {
 
 // limited returns the error of a 429. The next attempt is after the end of the window. If that is late, the
 // call ends, and the pacer holds the next one.
-func (r *Repo) limited(resp *http.Response) error {
-	after, tries := fetch.RetryAfter(resp.Header), 0
+func (r *Repo) limited(resp *http.Response, sent bool) error {
+	after, tries, step := fetch.RetryAfter(resp.Header), 0, ""
 	if l, ok := parseRateLimit(resp.Header); ok {
 		after = cmp.Or(after, l.reset)
 		if l.remaining == 0 && l.reset > fetch.MaxRetryAfter {
 			tries = 1
 		}
 	}
-	return noMore(after, tries)
+	if !sent {
+		step = "; a token (HF_TOKEN) raises the limit"
+	}
+	return noMore(after, tries, step)
 }
 
-// noMore is the error of a request that the Hub does not allow for some time.
-func noMore(after time.Duration, tries int) error {
+// noMore is the error of a request that the Hub does not allow for some time. It ends with a next step, if there
+// is one.
+func noMore(after time.Duration, tries int, step string) error {
 	return &origin.HintError{
-		Err:   fmt.Errorf("%w: the Hub allows no more requests for %v; a token (HF_TOKEN) raises the limit", origin.ErrUnavailable, after.Round(time.Second)),
+		Err:   fmt.Errorf("%w: the Hub allows no more requests for %v%s", origin.ErrUnavailable, after.Round(time.Second), step),
 		After: after, Tries: tries,
 	}
 }

@@ -75,7 +75,7 @@ func (p *pacer) wait(ctx context.Context, path string) error {
 	case limited && pause > time.Until(end):
 		left := time.Until(end) * 15 / 16
 		if err = p.sleep(ctx, left); err == nil {
-			err = noMore(pause-left, 1)
+			err = noMore(pause-left, 1, "")
 		}
 	case pause > 0:
 		err = p.sleep(ctx, pause)

@@ -316,12 +316,13 @@ func TestRefusals(t *testing.T) {
 		{"absent, with a token", true, 404, "RepoNotFound", iofs.ErrNotExist, "no such repository, or a private one that the token may not read; check the name and the token"},
 		{"private, with a token", true, 401, "RepoNotFound", iofs.ErrNotExist, "no such repository, or a private one that the token may not read; check the name and the token"},
 		{"removed token", true, 401, "", iofs.ErrPermission, "the Hub refuses the token (401); renew it with hf auth login, or correct HF_TOKEN"},
-		{"gated", true, 403, "GatedRepo", iofs.ErrPermission, "it is gated: request access at URL/org/m, and set HF_TOKEN, or run hf auth login"},
+		{"gated", true, 403, "GatedRepo", iofs.ErrPermission, "it is gated: request access at URL/org/m, and use a token of that account"},
 		{"gated, anonymous", false, 401, "GatedRepo", iofs.ErrPermission, "it is gated: request access at URL/org/m, and set HF_TOKEN, or run hf auth login"},
 		{"403", true, 403, "", iofs.ErrPermission, "the Hub says 403 Forbidden; check the permissions of the token at URL/settings/tokens"},
 		{"no such revision", false, 404, "RevisionNotFound", iofs.ErrNotExist, "no branch, tag or commit v9; check the part after @"},
 		{"500", false, 500, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the server says 500 Internal Server Error, 2 times`},
-		{"429", false, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests for 0s; a token (HF_TOKEN) raises the limit, 2 times`},
+		{"429", true, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests for 0s, 2 times`},
+		{"429, anonymous", false, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests for 0s; a token (HF_TOKEN) raises the limit, 2 times`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
