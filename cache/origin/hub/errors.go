@@ -12,7 +12,8 @@ import (
 )
 
 // A StatusError is a refusal of the Hub, and the next step. It is io/fs.ErrNotExist or
-// io/fs.ErrPermission.
+// io/fs.ErrPermission. One about the repository or the revision is also ErrRepoNotFound, ErrRepoGated or
+// ErrRevisionNotFound.
 type StatusError struct {
 	text string
 	kind error
@@ -23,6 +24,13 @@ func (e *StatusError) Error() string { return e.text }
 
 // Unwrap returns the kind.
 func (e *StatusError) Unwrap() error { return e.kind }
+
+// The kinds of refusals about a repository or a revision.
+var (
+	errNoRepo     = fmt.Errorf("%w: %w", ErrRepoNotFound, iofs.ErrNotExist)
+	errNoRevision = fmt.Errorf("%w: %w", ErrRevisionNotFound, iofs.ErrNotExist)
+	errGated      = fmt.Errorf("%w: %w", ErrRepoGated, iofs.ErrPermission)
+)
 
 // classify is fetch.Options.Classify: it returns the error of a refusal. The Hub reports the reason
 // in a header.
@@ -46,19 +54,19 @@ func (r *Repo) refusal(status int, code string, sent bool) error {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
 		return nil
 	case code == "GatedRepo":
-		return r.denied("it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login(sent))
+		return refused(errGated, "it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login(sent))
 	case code == "RevisionNotFound":
-		return absent("no branch, tag or commit %s; check the part after @", r.address.Revision)
+		return refused(errNoRevision, "no branch, tag or commit %s; check the part after @", r.address.Revision)
 	case code == "EntryNotFound":
-		return absent("no such file or folder in the repository")
+		return refused(iofs.ErrNotExist, "no such file or folder in the repository")
 	case status == http.StatusUnauthorized && sent && code != "RepoNotFound":
-		return r.denied("the Hub refuses the token (401); renew it with hf auth login, or correct HF_TOKEN")
+		return refused(iofs.ErrPermission, "the Hub refuses the token (401); renew it with hf auth login, or correct HF_TOKEN")
 	case status == http.StatusForbidden:
-		return r.denied("the Hub says 403 Forbidden; check the permissions of the token at %s/settings/tokens", r.endpoint)
+		return refused(iofs.ErrPermission, "the Hub says 403 Forbidden; check the permissions of the token at %s/settings/tokens", r.endpoint)
 	case sent:
-		return absent("no such repository, or a private one that the token may not read; check the name and the token")
+		return refused(errNoRepo, "no such repository, or a private one that the token may not read; check the name and the token")
 	}
-	return absent("no such repository, or a private one; check the name, and for a private one %s", r.login(sent))
+	return refused(errNoRepo, "no such repository, or a private one; check the name, and for a private one %s", r.login(sent))
 }
 
 // login returns the next step for access. sent means that the request had a token.
@@ -74,12 +82,8 @@ func (r *Repo) login(sent bool) string {
 	return "set HF_TOKEN, or run hf auth login"
 }
 
-func (r *Repo) denied(format string, args ...any) error {
-	return &StatusError{fmt.Sprintf(format, args...), iofs.ErrPermission}
-}
-
-func absent(format string, args ...any) error {
-	return &StatusError{fmt.Sprintf(format, args...), iofs.ErrNotExist}
+func refused(kind error, format string, args ...any) error {
+	return &StatusError{fmt.Sprintf(format, args...), kind}
 }
 
 // limited returns the error of a 429. The next attempt is after the end of the window. If that is late, the

@@ -143,8 +143,10 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 	}
 	it, err := ow.find(r.Context(), id)
 	switch {
-	case errors.Is(err, hub.ErrRepoNotFound), errors.Is(err, hub.ErrRepoGated):
+	case isOfRepo(err):
 		err = iofs.ErrPermission
+	case errors.Is(err, iofs.ErrPermission): // of the token of the server, while that of the client is good
+		err = origin.ErrUnavailable
 	case err == nil && it.Value.xet == nil:
 		ow.repos.Put(it)
 		err = origin.ErrNotFound
@@ -249,24 +251,28 @@ func (ow *Owner) takeSlot(ctx context.Context) error {
 }
 
 // refused returns the error of a repository that cannot be opened. A refusal of the Hub counts for a
-// while; any other reason is logged, but rarely.
+// while. A reason other than the repository is logged, but rarely.
 func (ow *Owner) refused(id hub.RepoID, err error) error {
 	ow.mu.Lock()
 	defer ow.mu.Unlock()
-	kind := error(nil)
+	var refusal *hub.StatusError
 	switch {
-	case errors.Is(err, iofs.ErrPermission):
-		kind = hub.ErrRepoGated
-	case errors.Is(err, iofs.ErrNotExist):
-		kind = hub.ErrRepoNotFound
-	}
-	if kind != nil {
+	case errors.As(err, &refusal):
 		ow.absent.Remove(id)
-		ow.absent.Add(id, absentRepo{kind, time.Now().Add(absentAge)}, 1)
-		return kind
+		ow.absent.Add(id, absentRepo{refusal, time.Now().Add(absentAge)}, 1)
+		if isOfRepo(refusal) {
+			return refusal
+		}
+	case errors.Is(err, iofs.ErrPermission), isAbsent(err): // of a local file: clients must not see this kind
+		err = errors.New(err.Error())
 	}
 	slog.New(ow.failures).Warn("a repository cannot be opened", "event", "repository_failed", "repository", id.Source(), "err", err)
 	return err
+}
+
+// isOfRepo reports whether a refusal of the Hub is about the repository, and not about the token of the server.
+func isOfRepo(err error) bool {
+	return errors.Is(err, hub.ErrRepoNotFound) || errors.Is(err, hub.ErrRepoGated) || errors.Is(err, hub.ErrRevisionNotFound)
 }
 
 // failedRepo returns the repository of a line in the log.

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
 )
@@ -196,6 +199,76 @@ func TestOwnerFull(t *testing.T) {
 			t.Errorf("%d slots remain", n)
 		}
 	})
+}
+
+// A local error and a refused token of the server are logged. Clients get no answer about the repository
+// then, as they do for a refusal that is about it.
+func TestOwnerRefusals(t *testing.T) {
+	local := func(errno syscall.Errno) func(*hubtest.Server) error {
+		return func(*hubtest.Server) error { return &os.PathError{Op: "open", Path: "/cache/lock", Err: errno} }
+	}
+	ofHub := func(status int, code string) func(*hubtest.Server) error {
+		return func(s *hubtest.Server) error {
+			s.Codes, s.ErrorCodes = map[string]int{"/api/": status}, map[string]string{"/api/": code}
+			r, err := hub.Open(hub.Address{Type: hub.Model, Owner: "org", Name: "a", Revision: "main"}, hub.Options{
+				Endpoint: s.URL, Token: func() (string, error) { return "hf_token", nil },
+			})
+			if err == nil {
+				defer r.Close()
+				_, err = r.Resolve(context.Background(), "")
+			}
+			return fmt.Errorf("hf://org/a: %w", err)
+		}
+	}
+	tests := []struct {
+		name   string
+		open   func(*hubtest.Server) error
+		status int
+		code   string
+		xet    int // status of the CAS API
+		isBad  bool
+	}{
+		{"no permission for a local file", local(syscall.EACCES), 500, "", 500, true},
+		{"absent local file", local(syscall.ENOENT), 500, "", 500, true},
+		{"read-only disk", local(syscall.EROFS), 500, "", 500, true},
+		{"refused token", ofHub(401, ""), 403, "", 503, true},
+		{"forbidden token", ofHub(403, ""), 403, "", 503, true},
+		{"gated", ofHub(403, "GatedRepo"), 403, "GatedRepo", 403, false},
+		{"absent", ofHub(404, "RepoNotFound"), 404, "RepoNotFound", 403, false},
+		{"no branch main", ofHub(404, "RevisionNotFound"), 404, "RevisionNotFound", 403, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			signer, err := cas.NewSigner(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			upstream := hubtest.New(t)
+			ow := NewOwner(OwnerOptions{Name: "org", Signer: signer, Log: slog.New(slog.NewTextHandler(&out, nil)), Open: func(context.Context, hub.RepoID) (*Site, func(), error) {
+				return nil, nil, tt.open(upstream)
+			}})
+			routes := ow.routes(Access{})
+			get := func(path string, status int, code string) {
+				r := httptest.NewRequest(http.MethodGet, path, nil)
+				r.Header.Set("Authorization", "Bearer "+signer.Token("model/org/a@", time.Now().Add(time.Hour)))
+				w := httptest.NewRecorder()
+				routes.ServeHTTP(w, r)
+				if got := w.Header().Get("X-Error-Code"); w.Code != status || got != code {
+					t.Errorf("%s: status %d, %q; want %d, %q", path, w.Code, got, status, code)
+				}
+			}
+			get("/api/models/org/a", tt.status, tt.code)
+			get("/v2/reconstructions/"+codec.Hash{1}.String(), tt.xet, "")
+			if n := strings.Count(out.String(), "event=repository_failed"); (n == 1) != tt.isBad {
+				t.Errorf("%d lines in the log: %s", n, out.String())
+			}
+			if n := len(upstream.Requests("")); n > 1 {
+				t.Errorf("%d requests to the Hub", n)
+			}
+			ow.Close()
+		})
+	}
 }
 
 // Two repositories are requested in turn while the Hub is down, and the reason has another number each
