@@ -299,6 +299,9 @@ func TestRoutes(t *testing.T) {
 		if tt.status >= 400 && bytes.Count(b, []byte("\n")) != 1 {
 			t.Errorf("%s %s: %q is not one line", tt.method, tt.target, b)
 		}
+		if tt.method == "POST" && tt.status == 403 && !bytes.Contains(b, []byte("a mirror takes none")) {
+			t.Errorf("%s %s: %q names no source without uploads", tt.method, tt.target, b)
+		}
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 const HeaderMessage = "X-Error-Message"
 
 // errReadOnly is the answer to an upload without Uploads.
-var errReadOnly = &statusError{http.StatusForbidden, "this server is read-only; its operator must start it with --writable to accept uploads"}
+var errReadOnly = &statusError{http.StatusForbidden, "this server is read-only; a folder or a bucket takes uploads with xetfs serve --writable, and a mirror takes none"}
 
 // session returns the session of the token in the header Authorization.
 func (h *handler) session(r *http.Request) (upload.SessionID, error) {

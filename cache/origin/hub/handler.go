@@ -127,7 +127,7 @@ var (
 	errNoRoute  = &Refusal{Status: http.StatusNotFound, Text: "no such path in this API"}
 	errNoUser   = &Refusal{Status: http.StatusUnauthorized, Text: "a token is required"}
 	errDisabled = &Refusal{Status: http.StatusNotFound, Text: "this server has no Xet API"}
-	errReadOnly = &Refusal{Status: http.StatusForbidden, Text: "this server is read-only; start it with xetfs serve --writable to allow uploads"}
+	errReadOnly = &Refusal{Status: http.StatusForbidden, Text: "this server is read-only; a folder or a bucket takes uploads with xetfs serve --writable, and a mirror takes none"}
 )
 
 // A Refusal is an error with a status and a text for the client. The text is printable ASCII and
