@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -81,6 +82,7 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 		defer func() { _ = reader.stop() }() // also after a panic
 		content = reader
 	}
+	r.Header.Set("Range", normalRange(r.Header.Get("Range")))
 	if f.Size == 0 && r.Header.Get("Range") != "" { // clients in JavaScript read the size here
 		w.Header().Set("Content-Range", "bytes */0")
 	}
@@ -95,6 +97,25 @@ func (h *handler) serveContent(w http.ResponseWriter, r *http.Request, f *File) 
 	}
 	late.flush()
 	return nil
+}
+
+// pastEnd is an offset behind the end of every file.
+const pastEnd = "9223372036854775807"
+
+var (
+	hugeOffset = regexp.MustCompile(`[1-9][0-9]{18,}`)
+	lastNone   = regexp.MustCompile(`([=,])[ \t]*-[ \t]*0+\b`)
+)
+
+// normalRange returns a header Range for http.ServeContent; "": none. That refuses other units, which RFC 9110
+// ignores, and offsets beyond 63 bits. It sends the last 0 bytes as a part.
+func normalRange(header string) string {
+	unit, _, _ := strings.Cut(header, "=")
+	if !strings.EqualFold(unit, "bytes") {
+		return ""
+	}
+	ranges := hugeOffset.ReplaceAllString(header[len(unit):], pastEnd)
+	return "bytes" + lastNone.ReplaceAllString(ranges, "${1}"+pastEnd+"-")
 }
 
 // A lateWriter sends the status with the first byte of the body. An error of the open or of the first

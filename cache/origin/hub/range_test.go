@@ -34,7 +34,17 @@ func TestRanges(t *testing.T) {
 		{"more than all", "Range: bytes=-1000000", 206, 0, size, "bytes 0-299999/300000"},
 		{"beyond the end", "Range: bytes=299999-900000", 206, size - 1, size, "bytes 299999-299999/300000"},
 		{"behind the end", "Range: bytes=300000-", 416, 0, 0, "bytes */300000"},
-		{"other unit", "Range: lines=1-2", 416, 0, 0, ""},
+		{"last 0 bytes", "Range: bytes=-0", 416, 0, 0, "bytes */300000"},
+		{"last 0 bytes and others", "Range: bytes=- 00, 5-9", 206, 5, 10, "bytes 5-9/300000"},
+		{"end beyond 63 bits", "Range: bytes=5-99999999999999999999999", 206, 5, size, "bytes 5-299999/300000"},
+		{"begin beyond 63 bits", "Range: bytes=18446744073709551615-", 416, 0, 0, "bytes */300000"},
+		{"suffix beyond 63 bits", "Range: bytes=-18446744073709551616", 206, 0, size, "bytes 0-299999/300000"},
+		{"upper case", "Range: Bytes=0-0", 206, 0, 1, "bytes 0-0/300000"},
+		{"other unit", "Range: lines=1-2", 200, 0, size, ""},
+		{"no unit", "Range: 1-2", 200, 0, size, ""},
+		{"no numbers", "Range: bytes=a-b", 416, 0, 0, ""},
+		{"backwards", "Range: bytes=5-4", 416, 0, 0, ""},
+		{"nothing", "Range: bytes=-", 416, 0, 0, ""},
 		{"unchanged", "If-None-Match: " + sum, 304, 0, 0, ""},
 		{"changed", `If-None-Match: "other"`, 200, 0, size, ""},
 		{"range of the same content", "If-Range: " + sum + "\nRange: bytes=5-9", 206, 5, 10, "bytes 5-9/300000"},
@@ -106,7 +116,7 @@ func readParts(t *testing.T, w *httptest.ResponseRecorder) (parts []string) {
 
 // FuzzRange checks that an answer with a range has exactly the bytes that it names.
 func FuzzRange(f *testing.F) {
-	for _, s := range []string{"bytes=0-0", "bytes=-5", "bytes=5-", "bytes=1-2,4-5", "bytes=0-9999999", "bytes=a-b", "bytes=--1", "bytes=18446744073709551615-"} {
+	for _, s := range []string{"bytes=0-0", "bytes=-5", "bytes=5-", "bytes=1-2,4-5", "bytes=0-9999999", "bytes=a-b", "bytes=--1", "bytes=18446744073709551615-", "bytes=0-1,-0", "bits=0-1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
