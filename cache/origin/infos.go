@@ -24,9 +24,9 @@ type Places interface {
 type PlaceReader interface {
 	Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (Places, error)
 
-	// RequestPlaces requests the plan of a file again, for the places of its ranges. A stored plan
-	// remains.
-	RequestPlaces(ctx context.Context, id codec.FileID) error
+	// RequestPlaces requests the plan of a file again, for the places of its ranges. It returns the
+	// terms of that plan. A stored plan remains.
+	RequestPlaces(ctx context.Context, id codec.FileID) ([]codec.Term, error)
 
 	// LearnPlaces learns the places of the chunks of a run from another place, if the place of
 	// the first one is known.

@@ -215,7 +215,11 @@ func (c *Client) getPlan(ctx context.Context, q query) (*plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		return c.addPlan(q, nil, r), nil
+		p := c.addPlan(q, nil, r)
+		if origin.IsNoCache(ctx) {
+			return &plan{q: q, terms: r.Terms, skip: r.Skip}, nil // p may be an earlier one
+		}
+		return p, nil
 	})
 }
 

@@ -28,9 +28,8 @@ func (c *Client) PackedSize(x codec.Hash, r codec.ChunkRange) int64 {
 }
 
 // RequestPlaces implements origin.PlaceReader.
-func (c *Client) RequestPlaces(ctx context.Context, id codec.FileID) error {
-	_, err := c.requestTerms(origin.NoCache(ctx), id.File)
-	return err
+func (c *Client) RequestPlaces(ctx context.Context, id codec.FileID) ([]codec.Term, error) {
+	return c.requestTerms(origin.NoCache(ctx), id.File)
 }
 
 // LearnPlaces implements origin.PlaceReader.

@@ -66,10 +66,10 @@ func (s *split) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (o
 }
 
 // RequestPlaces implements origin.PlaceReader, for files in Xet.
-func (s *split) RequestPlaces(ctx context.Context, id codec.FileID) error {
+func (s *split) RequestPlaces(ctx context.Context, id codec.FileID) ([]codec.Term, error) {
 	p, ok := s.of(id.File).(origin.PlaceReader)
 	if !ok {
-		return nil
+		return nil, origin.ErrNotFound
 	}
 	return p.RequestPlaces(ctx, id)
 }

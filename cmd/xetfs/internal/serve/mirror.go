@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/flight"
@@ -34,7 +35,13 @@ type Mirror struct {
 	slots   chan struct{}                      // for loads
 
 	mu     sync.Mutex
-	proven *lru.Cache[codec.Hash, *shard.FileInfo] // guarded by mu
+	proven *lru.Cache[codec.Hash, *provenFile] // guarded by mu
+}
+
+// A provenFile is the plan of a proven file.
+type provenFile struct {
+	*shard.FileInfo
+	looked time.Time // of the last isReplaced; zero: none; guarded by Mirror.mu
 }
 
 var _ cas.PlaceSource = (*Mirror)(nil)
@@ -45,11 +52,14 @@ type MirrorSource interface {
 	origin.PlaceReader
 }
 
-// maxProvenBytes bounds the terms of proven files in memory.
-const maxProvenBytes = 16 << 20
+const (
+	maxProvenBytes = 16 << 20        // of the terms of proven files in memory
+	lookPause      = time.Minute     // between two looks for another plan of a file
+	lookWait       = 2 * time.Second // for the answer to a look
+)
 
-func newProven() *lru.Cache[codec.Hash, *shard.FileInfo] {
-	return lru.New[codec.Hash, *shard.FileInfo](maxProvenBytes, nil)
+func newProven() *lru.Cache[codec.Hash, *provenFile] {
+	return lru.New[codec.Hash, *provenFile](maxProvenBytes, nil)
 }
 
 // NewMirror returns a Mirror of src, over a cache of src. The reader of the cache must have the
@@ -68,16 +78,38 @@ func (m *Mirror) Close() {
 // OpenFile implements cas.PlaceSource. Concurrent callers share one proof.
 func (m *Mirror) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	m.mu.Lock()
-	fi, ok := m.proven.Get(id.File)
+	p, ok := m.proven.Get(id.File)
+	isDue := ok && time.Since(p.looked) >= lookPause
+	if isDue {
+		p.looked = time.Now()
+	}
 	m.mu.Unlock()
+	if ok && !(isDue && m.isReplaced(ctx, id, p.Terms)) {
+		return p.FileInfo, nil, nil
+	}
 	if ok {
-		return fi, nil, nil
+		m.src.Forget(id)
+		m.mu.Lock()
+		m.proven.Remove(id.File)
+		m.mu.Unlock()
 	}
 	fi, err := m.opening.Do(ctx, id, func(ctx context.Context) (*shard.FileInfo, error) { return m.prove(ctx, id) })
 	if errors.Is(err, origin.ErrNotFound) && m.isKnown(ctx, id) {
 		err = fmt.Errorf("%w: the upstream lacks a part of it: %v", origin.ErrUnavailable, err) // clients do not repeat a 404
 	}
 	return fi, nil, err
+}
+
+// isReplaced reports whether chunks of a plan are not on disk, and the upstream has another plan. It may have
+// stored the file in other xorbs. The result is false while the upstream is down.
+func (m *Mirror) isReplaced(ctx context.Context, id codec.FileID, terms []codec.Term) bool {
+	if !slices.ContainsFunc(terms, func(t codec.Term) bool { return len(m.cache.Missing(t.Xorb, t.Chunks)) > 0 }) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	now, err := m.src.RequestPlaces(ctx, id)
+	return err == nil && !slices.Equal(now, terms)
 }
 
 // isKnown reports whether the upstream has a plan of a file.
@@ -100,11 +132,11 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 			if err = m.hasPlaces(ctx, fi); err == nil {
 				m.mu.Lock()
 				defer m.mu.Unlock()
-				return m.proven.Add(id.File, fi, 256+48*int64(len(fi.Terms))), nil
+				return m.proven.Add(id.File, &provenFile{FileInfo: fi}, 256+48*int64(len(fi.Terms))).FileInfo, nil
 			}
 			switch plans++; plans {
 			case 1: // a new plan has lost places
-				err = m.src.RequestPlaces(ctx, id)
+				_, err = m.src.RequestPlaces(ctx, id)
 			case 2: // the new plan has other ranges than the stored one
 				m.src.Forget(id)
 				err = nil
@@ -293,7 +325,7 @@ func (m *Mirror) knownPlaces(ctx context.Context, x codec.Hash, r codec.ChunkRan
 }
 
 // Chunks implements cas.PlaceSource. It reads the disk first. If the upstream lacks evicted chunks, it may have
-// stored their files in other xorbs: clients and the next opens of these files then request new plans.
+// stored their files in other xorbs. Clients and the next opens of these files then request new plans.
 func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _ origin.ReadOptions) (*xorb.Run, error) {
 	for try := 1; ; try++ {
 		run, err := m.cache.Run(ctx, x, r)

@@ -311,6 +311,55 @@ func TestMirrorEvictsOtherXorbs(t *testing.T) {
 	}
 }
 
+// TestMirrorLooksForOtherPlan has a mirror that has evicted chunks of a proven file. It keeps the plan while the
+// upstream is down or has the same one, and looks for another one at most once a minute.
+func TestMirrorLooksForOtherPlan(t *testing.T) {
+	u := newUpstream(t)
+	d, err := disk.Open(t.TempDir(), disk.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, m, closeMirror := openOn(t, u.URL, d, "")
+	defer closeMirror()
+	f := u.files[0]
+	hasFormer := func(want bool) {
+		t.Helper()
+		fi, _, err := m.OpenFile(t.Context(), f.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Equal(fi.Terms, f.Info.Terms); got != want {
+			t.Errorf("has its former plan: %t, want %t", got, want)
+		}
+	}
+	hasFormer(true)
+	b, _ := buildFiles(t, 30)
+	u.become(handlerOf(b))
+	aMinuteLater := func() {
+		p, _ := m.proven.Get(f.Info.File)
+		p.looked = p.looked.Add(-lookPause)
+	}
+	aMinuteLater()
+	hasFormer(true) // nothing is evicted
+
+	d.Drop(f.Info.Terms[0].Xorb, f.Info.Terms[0].Chunks)
+	hasFormer(true)
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", http.StatusServiceUnavailable) }))
+	aMinuteLater()
+	hasFormer(true)
+	fetched := u.bytes.Load()
+	u.become(u.good)
+	aMinuteLater()
+	hasFormer(true)
+	if n := u.bytes.Load() - fetched; n > 0 {
+		t.Errorf("%d bytes were fetched for a look", n)
+	}
+	u.become(handlerOf(b))
+	hasFormer(true)
+	aMinuteLater()
+	hasFormer(false)
+}
+
 // TestMirrorKeepsPlan has a mirror without places whose upstream is down. It keeps the stored plan.
 func TestMirrorKeepsPlan(t *testing.T) {
 	u, folder := newUpstream(t), t.TempDir()
