@@ -107,8 +107,8 @@ var (
 	lastNone   = regexp.MustCompile(`([=,])[ \t]*-[ \t]*0+\b`)
 )
 
-// normalRange returns a header Range for http.ServeContent; "": none. That refuses other units, which RFC 9110
-// ignores, and offsets beyond 63 bits. It sends the last 0 bytes as a part.
+// normalRange returns a header Range for http.ServeContent; "": none. ServeContent refuses other units, which
+// RFC 9110 ignores, and offsets beyond 63 bits. It sends the last 0 bytes as a part.
 func normalRange(header string) string {
 	unit, _, _ := strings.Cut(header, "=")
 	if !strings.EqualFold(unit, "bytes") {

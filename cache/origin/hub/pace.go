@@ -66,8 +66,8 @@ func countOf(path string, answer http.Header) string {
 }
 
 // wait returns when the next request for a path behind the endpoint may be sent. If that is after the
-// deadline of ctx, it returns an error shortly before: a program that reads file after file would soon have
-// errors of them all otherwise. A caller that leaves releases its place.
+// deadline of ctx, it returns an error shortly before. An error at once would reach all files of a program that
+// reads one after another. A caller that leaves releases its place.
 func (p *pacer) wait(ctx context.Context, path string) error {
 	pause, release := p.take(countOf(path, nil))
 	err := ctx.Err()
