@@ -42,12 +42,16 @@ func (f *File) NeedsProof() bool {
 	return !now.isProven() && now.tracker.complete() // most reads take no lock
 }
 
-// current returns the file that replaces f after a second fetch or with another plan, or f.
+// current returns the file that replaces f after a second fetch or with another plan, or f. A proven file
+// remains if the one with another plan is wrong.
 func (f *File) current() *File {
-	for next := f.successor.Load(); next != nil; next = f.successor.Load() {
+	for {
+		next := f.successor.Load()
+		if next == nil || f.tracker.isProven() && next.tracker.err() != nil {
+			return f
+		}
 		f = next
 	}
-	return f
 }
 
 // isProven reports whether the chunks of a file are known to make the file.
@@ -120,13 +124,14 @@ func (f *File) replacement(ctx context.Context, err error) *File {
 	if now := f.current(); now != f {
 		return now // another reader's
 	}
+	former := f.successor.Load()         // nil, or a wrong one
 	next, openErr := f.r.Open(ctx, f.id) // forgetAfter has dropped f and its plan
 	if openErr != nil {
 		return nil
 	}
 	isOther := next.size == f.size && next.planSum != f.planSum
 	if isOther && (f.tracker.isProven() && next.gated || f.tracker.failUnread(err)) {
-		f.successor.CompareAndSwap(nil, next)
+		f.successor.CompareAndSwap(former, next)
 		return f.current()
 	}
 	next.forgetAfter(err) // the server may repair it

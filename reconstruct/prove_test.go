@@ -531,6 +531,40 @@ func TestUnprovenOtherXorbWhileOpen(t *testing.T) {
 	}
 }
 
+// A proven file whose server names a wrong plan for a while remains readable by the former one.
+func TestUnprovenWrongPlanWhileOpen(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	chunks := pattern(largeChunks, 64<<10)
+	x, y := b.Xorb(chunks...), b.Xorb(append(pattern(1, 1<<10), chunks...)...)
+	f := b.File(x.Term(0, largeChunks))
+	m := mountPlan(t, b.Store(), "", Options{})
+	h := m.handle(t, f.ID()).File() // without readahead
+	if _, err := scan(t.Context(), h, f.Info.Size()); err != nil {
+		t.Fatal(err)
+	}
+	m.forgetChunks(t)
+	for range 2 {
+		m.plan.Before = func(_ context.Context, of codec.Hash, _ codec.ChunkRange) error {
+			if of == x.Hash() {
+				return origin.ErrNotFound
+			}
+			return nil
+		}
+		m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+			fi.Terms = []codec.Term{{Xorb: y.Hash(), Chunks: codec.ChunkRange{End: largeChunks}, Size: uint32(f.Info.Size())}}
+			return fi
+		}})
+		if got, err := scan(t.Context(), h, f.Info.Size()); err == nil || len(got) > 0 {
+			t.Errorf("a wrong plan: %d bytes, %v", len(got), err)
+		}
+	}
+	m.plan.Before = nil
+	m.plan.SetDamage(origintest.Damage{})
+	if got, err := scan(t.Context(), h, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
+		t.Errorf("the former plan again: %d bytes, %v", len(got), err)
+	}
+}
+
 // Chunks of a server that lied stay on disk if no reader got the whole file. Later mounts request
 // them again.
 func TestUnprovenChunksOfEarlierMount(t *testing.T) {

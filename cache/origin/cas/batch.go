@@ -87,7 +87,7 @@ func (c *Client) yieldBatch(ctx context.Context, h *host, ids []codec.FileID, gr
 	c.batchSeq++
 	q := query{batch: c.batchSeq}
 	c.mu.Unlock()
-	c.addPlan(q, files, r)
+	c.addPlan(c.newPlan(q, files, r))
 	for _, i := range group {
 		var fi *shard.FileInfo
 		if p := plans[ids[i].File]; p != nil && len(p.Terms) > 0 {

@@ -215,9 +215,9 @@ func (c *Client) getPlan(ctx context.Context, q query) (*plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := c.addPlan(q, nil, r)
-		if origin.IsNoCache(ctx) {
-			return &plan{q: q, terms: r.Terms, skip: r.Skip}, nil // p may be an earlier one
+		p := c.newPlan(q, nil, r)
+		if stored := c.addPlan(p); !origin.IsNoCache(ctx) {
+			return stored, nil
 		}
 		return p, nil
 	})
@@ -233,14 +233,19 @@ func (c *Client) knownPlan(ctx context.Context, q query) (*plan, bool) {
 	return c.plans.all.Get(q)
 }
 
-// addPlan stores the answer to a query. It learns the places of the signed ranges.
-func (c *Client) addPlan(q query, ids []codec.Hash, r *reply) *plan {
+// newPlan returns the answer to a query. It learns the places of the signed ranges.
+func (c *Client) newPlan(q query, ids []codec.Hash, r *reply) *plan {
 	p := &plan{q: q, ids: ids, terms: r.Terms, skip: r.Skip}
 	a := newAddresses(r)
 	p.addresses.Store(a)
 	for x, all := range a.xorbs {
 		c.places.learnRanges(x, all)
 	}
+	return p
+}
+
+// addPlan stores a plan, or returns the one that is stored.
+func (c *Client) addPlan(p *plan) *plan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plans.addLocked(p)

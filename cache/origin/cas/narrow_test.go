@@ -134,3 +134,22 @@ func TestNarrowDropsWrongLengths(t *testing.T) {
 		}
 	}
 }
+
+// A plan that was requested past the caches has addresses, and the one before stays stored. A wrong one is
+// dropped.
+func TestPlanPastCaches(t *testing.T) {
+	n := newNarrowTest(t, 4<<20, 60_000)
+	q := query{file: n.file.ID().File, n: 190 << 10}
+	stored, err := n.getPlan(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := n.getPlan(origin.NoCache(t.Context()), q)
+	if err != nil || fresh == stored || fresh.addresses.Load() == nil {
+		t.Fatalf("the stored plan, or none: %v", err)
+	}
+	n.drop(fresh)
+	if again, err := n.getPlan(t.Context(), q); err != nil || again != stored {
+		t.Errorf("the stored plan was dropped: %v", err)
+	}
+}
