@@ -89,10 +89,11 @@ func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	if err == nil {
 		err = im.openCatalog(ctx)
 	}
-	if isLost(err) { // no version can be shown, with or without the Hub
-		o.Logger.Warn("the stored listings are damaged and are made anew", "event", "listings_lost", "symbol", im.symbol, "err", err)
+	if lost := err; isLost(lost) { // no version can be shown, with or without the Hub
 		removeUnused(im.folder)
-		err = im.openCatalog(ctx)
+		if err = im.openCatalog(ctx); err == nil {
+			o.Logger.Warn("the stored listings were damaged and are made anew", "event", "listings_lost", "symbol", im.symbol, "err", lost)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -125,16 +126,28 @@ func (im *Importer) openCatalog(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkNewest returns an error if no version can be shown. A newest version without its tree is listed again:
-// older ones may still be shown.
+// checkNewest returns an error if no version can be shown. A newest version without its tree, or without the index
+// of files outside Xet, is listed again: older ones and files in Xet may still be shown.
 func (im *Importer) checkNewest(ctx context.Context) error {
 	if _, err := im.head(ctx); err != nil {
 		return err
 	}
-	if _, err := im.catalog.Open(ctx, im.symbol, names.AsOf{}); isLost(err) {
+	if _, err := im.catalog.Open(ctx, im.symbol, names.AsOf{}); isLost(err) || im.lacksPlain(ctx) {
 		im.doubt.again.Store(true)
 	}
 	return nil
+}
+
+// lacksPlain reports whether the catalog has a version, and has lost its index of files outside Xet.
+func (im *Importer) lacksPlain(ctx context.Context) bool {
+	if commit, err := im.head(ctx); commit == "" || err != nil {
+		return false
+	}
+	commit, err := im.headOf(ctx, plainSymbol)
+	if err == nil && commit != "" {
+		_, err = im.catalog.Open(ctx, plainSymbol, names.AsOf{})
+	}
+	return commit == "" || isLost(err)
 }
 
 // isLost reports whether an object of the catalog is missing or damaged.
@@ -257,7 +270,7 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 // An importMode tunes importCommit.
 type importMode struct {
 	relist   bool // list the commit, even if it is the newest version
-	mayEmpty bool // empty a full catalog, which is not read yet
+	mayEmpty bool // the catalog is not read yet, and may be made anew
 }
 
 // importCommit makes a commit the newest version, unless it is already.
@@ -319,7 +332,7 @@ func labelOf(v *names.Version) string {
 }
 
 // add makes a commit the newest version. The index of files outside Xet precedes the tree, so that
-// each file of the tree can be located. With mayEmpty, a full catalog is emptied once the listing is complete.
+// each file of the tree can be located. With mayEmpty, the catalog may be made anew once the listing is complete.
 func (im *Importer) add(ctx context.Context, st hub.State, mayEmpty bool) error {
 	l := newListing(im.folder, st.Time)
 	defer l.close()
@@ -327,7 +340,7 @@ func (im *Importer) add(ctx context.Context, st hub.State, mayEmpty bool) error 
 	if err := l.read(im.repo.List(ctx, st.ID, path, true), path); err != nil {
 		return err
 	}
-	if mayEmpty && im.isFull(ctx) {
+	if mayEmpty && im.mustRenew(ctx) {
 		if err := im.renew(ctx); err != nil {
 			return err
 		}

@@ -192,12 +192,12 @@ func (p *pendingTree) folder(ctx context.Context, dir string) (entries []page.En
 	f, err := p.list(ctx, dir)
 	var waitErr error
 	switch {
-	case err != nil && isFault(err) && p.mayFallBack(): // the import fails, too
-		waitErr = p.wait(ctx, p.listed)
-	case err == nil && f.tooLarge:
+	case err == nil && !f.tooLarge:
+		return f.entries, nil, nil
+	case err == nil:
 		waitErr = p.wait(ctx, nil)
-	default:
-		return f.entries, nil, err
+	case isFault(err) && p.mayFallBack(): // the import fails, too
+		waitErr = p.wait(ctx, p.listed)
 	}
 	if waitErr != nil {
 		return nil, nil, waitErr
@@ -205,7 +205,7 @@ func (p *pendingTree) folder(ctx context.Context, dir string) (entries []page.En
 	if t := p.done(); t != nil {
 		return nil, t, nil
 	}
-	return nil, nil, err // another folder was listed, so no older version can be shown any more
+	return nil, nil, err // no older version can be shown, or not any more
 }
 
 // wait returns nil once the import is complete, or once end is closed.

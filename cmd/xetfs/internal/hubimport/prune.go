@@ -149,13 +149,15 @@ func prune(below string, most int) {
 	}
 }
 
-// isFull reports whether the catalog has as many versions as allowed.
-func (im *Importer) isFull(ctx context.Context) bool {
+// mustRenew reports whether the catalog has as many versions as allowed, or has lost its index of files outside
+// Xet, which later versions are based on.
+func (im *Importer) mustRenew(ctx context.Context) bool {
 	ref, err := im.catalog.ReadRef(ctx, im.symbol)
-	return err == nil && ref.Ref.Latest != nil && ref.Ref.Latest.Number+1 >= im.o.Versions
+	isFull := err == nil && ref.Ref.Latest != nil && ref.Ref.Latest.Number+1 >= im.o.Versions
+	return isFull || im.lacksPlain(ctx)
 }
 
-// renew makes an empty catalog of a full one, if no other process uses it. It is called after a listing is
+// renew makes an empty catalog, if no other process uses it. It is called after a listing is
 // complete: without the Hub, the old versions remain.
 func (im *Importer) renew(ctx context.Context) error {
 	im.plain.Store(nil)

@@ -33,13 +33,13 @@ func nextPause(pause time.Duration, err error) time.Duration {
 
 // Start is Update for a mount. If the listing is long, Start returns before it is complete, and
 // the import continues until Close. The trees of Catalog list folders at the Hub meanwhile. Start waits for the
-// listing if the catalog is full, which is emptied then.
+// listing if the catalog is made anew.
 func (im *Importer) Start(ctx context.Context) error {
 	st, err := im.next(ctx)
 	if err != nil || st == nil {
 		return err
 	}
-	if im.isFull(ctx) {
+	if im.mustRenew(ctx) {
 		return im.importNow(ctx, *st)
 	}
 	known, err := im.head(ctx)
