@@ -14,7 +14,7 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
-	"cache/origin/cas":         5880,
+	"cache/origin/cas":         5900,
 	"cache/origin/fetch":       2980,
 	"cache/origin/hub":         3160,
 	"cache/origin/origintest":  3220,

@@ -534,34 +534,53 @@ func TestUnprovenOtherXorbWhileOpen(t *testing.T) {
 // A proven file whose server names a wrong plan for a while remains readable by the former one.
 func TestUnprovenWrongPlanWhileOpen(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
-	chunks := pattern(largeChunks, 64<<10)
-	x, y := b.Xorb(chunks...), b.Xorb(append(pattern(1, 1<<10), chunks...)...)
-	f := b.File(x.Term(0, largeChunks))
-	m := mountPlan(t, b.Store(), "", Options{})
-	h := m.handle(t, f.ID()).File() // without readahead
-	if _, err := scan(t.Context(), h, f.Info.Size()); err != nil {
-		t.Fatal(err)
-	}
-	m.forgetChunks(t)
-	for range 2 {
-		m.plan.Before = func(_ context.Context, of codec.Hash, _ codec.ChunkRange) error {
-			if of == x.Hash() {
-				return origin.ErrNotFound
+	chunks := pattern(2*largeChunks, 64<<10)
+	x, y := b.Xorb(chunks[:largeChunks]...), b.Xorb(chunks[largeChunks:]...)
+	f, other := b.File(x.Term(0, largeChunks)), b.File(y.Term(0, largeChunks))
+	for name, lie := range map[string]codec.Term{
+		"chunks of a proven file": other.Info.Terms[0],
+		"no such xorb":            {Xorb: codec.Hash{1}, Chunks: codec.ChunkRange{End: 1}, Size: uint32(f.Info.Size())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mountPlan(t, b.Store(), "", Options{})
+			m.sound(t, other)
+			h := m.handle(t, f.ID()).File() // without readahead
+			read := func() error {
+				got, err := scan(t.Context(), h, f.Info.Size())
+				if !bytes.HasPrefix(f.Bytes(), got) || err == nil && len(got) < len(f.Bytes()) {
+					t.Errorf("%d bytes, or wrong ones", len(got))
+				}
+				return err
 			}
-			return nil
-		}
-		m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
-			fi.Terms = []codec.Term{{Xorb: y.Hash(), Chunks: codec.ChunkRange{End: largeChunks}, Size: uint32(f.Info.Size())}}
-			return fi
-		}})
-		if got, err := scan(t.Context(), h, f.Info.Size()); err == nil || len(got) > 0 {
-			t.Errorf("a wrong plan: %d bytes, %v", len(got), err)
-		}
-	}
-	m.plan.Before = nil
-	m.plan.SetDamage(origintest.Damage{})
-	if got, err := scan(t.Context(), h, f.Info.Size()); err != nil || !bytes.Equal(got, f.Bytes()) {
-		t.Errorf("the former plan again: %d bytes, %v", len(got), err)
+			if err := read(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				m.forgetChunks(t)
+				m.plan.Before = func(_ context.Context, of codec.Hash, _ codec.ChunkRange) error {
+					if of == x.Hash() {
+						return origin.ErrNotFound
+					}
+					return nil
+				}
+				m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+					if fi.File == f.Info.File {
+						fi.Terms = []codec.Term{lie}
+					}
+					return fi
+				}})
+				for range 2 {
+					if err := read(); err == nil {
+						t.Error("a wrong plan: no error")
+					}
+				}
+				m.plan.Before = nil
+				m.plan.SetDamage(origintest.Damage{})
+				if err := read(); err != nil {
+					t.Errorf("the former plan again: %v", err)
+				}
+			}
+		})
 	}
 }
 

@@ -54,7 +54,7 @@ type MirrorSource interface {
 
 const (
 	maxProvenBytes = 16 << 20        // of the terms of proven files in memory
-	lookPause      = time.Minute     // between two looks for another plan of a file
+	lookPause      = 5 * time.Second // between two looks for another plan of a file
 	lookWait       = 2 * time.Second // for the answer to a look
 )
 
