@@ -126,8 +126,8 @@ func (im *Importer) openCatalog(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkNewest returns an error if no version can be shown. A newest version without its tree, or without the index
-// of files outside Xet, is listed again: older ones and files in Xet may still be shown.
+// checkNewest returns an error if no version can be shown. A newest version is listed again if its tree is lost,
+// or the index of files outside Xet. Older ones and files in Xet may still be shown.
 func (im *Importer) checkNewest(ctx context.Context) error {
 	if _, err := im.head(ctx); err != nil {
 		return err

@@ -149,8 +149,8 @@ func prune(below string, most int) {
 	}
 }
 
-// mustRenew reports whether the catalog has as many versions as allowed, or has lost its index of files outside
-// Xet, which later versions are based on.
+// mustRenew reports whether the catalog has as many versions as allowed. It is also true if the index of files
+// outside Xet is lost, because later versions are based on it.
 func (im *Importer) mustRenew(ctx context.Context) bool {
 	ref, err := im.catalog.ReadRef(ctx, im.symbol)
 	isFull := err == nil && ref.Ref.Latest != nil && ref.Ref.Latest.Number+1 >= im.o.Versions
