@@ -89,6 +89,16 @@ func (fs *files) hold(f *File) (now *File, release func()) {
 	return f, func() { fs.release(h) }
 }
 
+// replace makes next the file of the open handles of f, so that later opens share its tracker.
+func (fs *files) replace(f, next *File) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if h := fs.held[f.id]; h != nil && h.f == f {
+		h.f = next
+		next.hadHandle.Store(true)
+	}
+}
+
 func (fs *files) release(h *heldFile) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -131,7 +131,9 @@ func (f *File) replacement(ctx context.Context, err error) *File {
 	}
 	isOther := next.size == f.size && next.planSum != f.planSum
 	if isOther && (f.tracker.isProven() && next.gated || f.tracker.failUnread(err)) {
-		f.successor.CompareAndSwap(former, next)
+		if f.successor.CompareAndSwap(former, next) {
+			f.r.open.replace(f, next)
+		}
 		return f.current()
 	}
 	next.forgetAfter(err) // the server may repair it

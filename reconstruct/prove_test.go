@@ -526,6 +526,10 @@ func TestUnprovenOtherXorbWhileOpen(t *testing.T) {
 			if !bytes.HasPrefix(f.Bytes(), got) || err == nil && len(got) < len(f.Bytes()) {
 				t.Errorf("after the change: %d bytes, or wrong ones", len(got))
 			}
+			m.open.byID.Remove(f.ID()) // as if many files were opened
+			if again := m.handle(t, f.ID()).File(); !c.fails && again != h.current() {
+				t.Error("another open has a tracker of its own")
+			}
 			m.sound(t, f)
 		})
 	}
