@@ -25,6 +25,9 @@ import (
 // Readers of other files get seen chunks at once. The read that completes the file waits until
 // the hash of the file is computed from its chunks, and so do all reads meanwhile. If the file is
 // wrong, they and all later ones of its handles fail. The next open gets a gated file.
+//
+// A server may store a file again in other xorbs. Handles then read on by the new plan, unless they have
+// returned unproven bytes (replacement).
 
 // smallFile is the size up to which files are gated, in bytes.
 const smallFile = 4 << 20

@@ -278,16 +278,23 @@ func TestMirrorOfOtherXorbs(t *testing.T) {
 	}
 }
 
-// TestMirrorEvictsOtherXorbs has a mirror that has evicted chunks of a proven file, whose upstream then has other
-// xorbs. The transfer is refused, and the next plan is a new one.
-func TestMirrorEvictsOtherXorbs(t *testing.T) {
+// evictingMirror returns a mirror of a new upstream, and its disk, from which a test drops chunks.
+func evictingMirror(t *testing.T) (*upstream, *Mirror, *disk.Store) {
+	t.Helper()
 	u := newUpstream(t)
 	d, err := disk.Open(t.TempDir(), disk.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, m, closeMirror := openOn(t, u.URL, d, "")
-	defer closeMirror()
+	t.Cleanup(closeMirror)
+	return u, m, d
+}
+
+// TestMirrorEvictsOtherXorbs has a mirror that has evicted chunks of a proven file, whose upstream then has other
+// xorbs. The transfer is refused, and the next plan is a new one.
+func TestMirrorEvictsOtherXorbs(t *testing.T) {
+	u, m, d := evictingMirror(t)
 	for _, f := range u.files[:2] { // they share chunks
 		if _, _, err := m.OpenFile(t.Context(), f.ID()); err != nil {
 			t.Fatal(err)
@@ -312,15 +319,9 @@ func TestMirrorEvictsOtherXorbs(t *testing.T) {
 }
 
 // TestMirrorLooksForOtherPlan has a mirror that has evicted chunks of a proven file. It keeps the plan while the
-// upstream is down or has the same one, and looks for another one at most once a minute.
+// upstream is down or has the same one, and looks for another one only after a pause.
 func TestMirrorLooksForOtherPlan(t *testing.T) {
-	u := newUpstream(t)
-	d, err := disk.Open(t.TempDir(), disk.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, m, closeMirror := openOn(t, u.URL, d, "")
-	defer closeMirror()
+	u, m, d := evictingMirror(t)
 	f := u.files[0]
 	hasFormer := func(want bool) {
 		t.Helper()
