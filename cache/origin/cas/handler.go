@@ -232,6 +232,8 @@ func Fail(w http.ResponseWriter, err error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="xetfs"`)
 	case http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", retryAfter)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
 	}
 	http.Error(w, text, status)
 }

@@ -152,7 +152,7 @@ func TestUploadStatus(t *testing.T) {
 			if isRefused := status != 200 && tt.method == "POST" && status != 404; isRefused != (head.Get("X-Error-Message") != "") {
 				t.Errorf("%v", head)
 			}
-			if strings.Count(strings.TrimSpace(text), "\n") != 0 || (status == 429) != (head.Get("Retry-After") != "") {
+			if strings.Count(strings.TrimSpace(text), "\n") != 0 || (status == 429 || status == 503) != (head.Get("Retry-After") != "") {
 				t.Errorf("%v, %q", head, text)
 			}
 		})

@@ -176,8 +176,8 @@ func TestOwnerFull(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+token)
 			w := httptest.NewRecorder()
 			routes.ServeHTTP(w, r)
-			if w.Code != http.StatusServiceUnavailable {
-				t.Errorf("%s: status %d, want 503: %s", path, w.Code, w.Body)
+			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+				t.Errorf("%s: status %d, want 503: %v %s", path, w.Code, w.Header(), w.Body)
 			}
 		}
 		again, err := open(MaxOpenRepos - 1) // a second user
