@@ -115,8 +115,9 @@ func (s *Store) list(ctx context.Context, x codec.Hash) (Lists, error) {
 // damaged returns the error for a stored xorb that is damaged: a client can send it again.
 func (s *Store) damaged(x codec.Hash, err error) error {
 	if isCorrupt(err) {
+		s.index.setDamaged(x, true)
 		s.o.Logger.Warn("a stored xorb is damaged; an upload of it replaces it", "event", "corrupt", "what", "xorb", "key", names.XorbKey(x), "err", err)
-		return refuse("xorb %s: the stored copy is damaged; upload it again", x)
+		return refuse("xorb %s: the stored copy is damaged; %s", x, uploadAgain)
 	}
 	return fmt.Errorf("xorb %s: %w", x, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,9 +91,10 @@ type index struct {
 	index *dedup.Index       // guarded by lock; not safe for concurrent use
 	known map[names.Key]bool // shards in index, and corrupt ones; guarded by lock
 
-	mu     sync.Mutex
-	looked time.Time // when the store was listed; guarded by mu
-	busy   bool      // a refresh is under way; guarded by mu
+	mu      sync.Mutex
+	looked  time.Time           // when the store was listed; guarded by mu, as all below
+	busy    bool                // a refresh is under way
+	damaged map[codec.Hash]bool // xorbs whose stored bytes an upload found damaged
 }
 
 // refreshPause is the minimum time between two listings of the shards of the store.
@@ -100,7 +102,7 @@ const refreshPause = 20 * time.Second
 
 // open reads the index of the store.
 func (x *index) open(s *Store) error {
-	x.s = s
+	x.s, x.damaged = s, map[codec.Hash]bool{}
 	err := x.load()
 	x.looked = time.Now()
 	return err
@@ -160,10 +162,11 @@ func (x *index) locate(ctx context.Context, chunk codec.Hash) []*shard.XorbInfo 
 		return nil
 	}
 	at, _, ok := x.index.Lookup(chunk)
-	if !ok {
+	if !ok || x.isDamaged(at) {
 		return nil
 	}
 	lists := x.index.Beside(at, xorbsPerAnswer)
+	lists = slices.DeleteFunc(lists, func(l *shard.XorbInfo) bool { return x.isDamaged(l.Xorb) })
 	for i, l := range lists {
 		if l.Xorb == at {
 			lists[0], lists[i] = lists[i], lists[0]
@@ -182,7 +185,26 @@ func (x *index) lookup(ctx context.Context, chunk codec.Hash) (codec.Hash, uint3
 	if x.index == nil {
 		return codec.Hash{}, 0, false
 	}
-	return x.index.Lookup(chunk)
+	at, i, ok := x.index.Lookup(chunk)
+	return at, i, ok && !x.isDamaged(at)
+}
+
+// setDamaged leaves out a xorb whose stored bytes are damaged, or admits it again. A client would
+// otherwise refer to it again and again, and never send its chunks.
+func (x *index) setDamaged(h codec.Hash, damaged bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if damaged {
+		x.damaged[h] = true
+	} else {
+		delete(x.damaged, h)
+	}
+}
+
+func (x *index) isDamaged(h codec.Hash) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.damaged[h]
 }
 
 // learn adds a stored shard. A corrupt shard is known, too, so that it is not read again. A later

@@ -129,3 +129,34 @@ func TestRefreshWithDamagedShard(t *testing.T) {
 		t.Errorf("the log does not name the damaged shard once:\n%s", log.String())
 	}
 }
+
+// Clients send the chunks of a damaged xorb again, once an upload has found the damage. Then the xorb
+// is used as before.
+func TestDedupOfDamagedXorb(t *testing.T) {
+	b := newFixture(t, upload.Options{})
+	content := random(1, 900_000)
+	p := pack(t, content)
+	chunk := p.in.Chunks[3]
+	b.put("me", p)
+	damage(t, b, p)
+	b = openFixture(t, b.store, upload.Options{})
+	if _, err := b.Dedup(t.Context(), chunk); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.putShard("me", p.shard(t)); !errors.Is(err, upload.ErrRefused) {
+		t.Fatalf("PutShard: %v, want %v", err, upload.ErrRefused)
+	}
+	if _, err := b.Dedup(t.Context(), chunk); !errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("Dedup: %v, want %v", err, origin.ErrNotFound)
+	}
+	one, err := b.PutContent(t.Context(), "me", bytes.NewReader(content), -1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b.read(one), content) {
+		t.Error("the content differs")
+	}
+	if _, err := b.Dedup(t.Context(), chunk); err != nil {
+		t.Error(err)
+	}
+}

@@ -33,6 +33,10 @@ func (e *LeaseError) Error() string {
 	return fmt.Sprintf("data of %d files was deleted since the upload; upload these files again", len(e.Files))
 }
 
+// uploadAgain is the advice for a client that refers to lost data. The cache of hf_xet would name the
+// data again.
+const uploadAgain = "remove the cache of the client (~/.cache/huggingface/xet) and upload the file again"
+
 // refuse returns an ErrRefused with a reason.
 func refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, args...))

@@ -232,7 +232,7 @@ func TestDamagedStore(t *testing.T) {
 	p := pack(t, random(1, 300_000))
 	b.putXorb(p)
 	damage(t, b, p)
-	if _, err := b.putShard("me", p.shard(t)); !errors.Is(err, upload.ErrRefused) || !strings.Contains(err.Error(), "upload it again") {
+	if _, err := b.putShard("me", p.shard(t)); !errors.Is(err, upload.ErrRefused) || !strings.Contains(err.Error(), "upload the file again") {
 		t.Errorf("error %v", err)
 	}
 	if !b.putXorb(p) {

@@ -225,7 +225,7 @@ func (c *shardCheck) missing(keys []names.Key) error {
 		}
 		for _, t := range f.Terms {
 			if gone[names.XorbKey(t.Xorb)] {
-				return refuse("file %s: its xorb %s is not stored; remove the cache of the client (~/.cache/huggingface/xet) and upload the file again", f.File, t.Xorb)
+				return refuse("file %s: its xorb %s is not stored; %s", f.File, t.Xorb, uploadAgain)
 			}
 		}
 	}

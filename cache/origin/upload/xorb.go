@@ -88,6 +88,7 @@ const minPooled = 4 << 20
 // forgetXorb drops what is known of a xorb that was stored anew, maybe packed otherwise.
 func (s *Store) forgetXorb(x codec.Hash) {
 	s.o.Source.Reject(x)
+	s.index.setDamaged(x, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.infos.Remove(x)
