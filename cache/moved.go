@@ -28,8 +28,9 @@ const (
 	minMoved   = 1 << 20
 )
 
-// maxTableWait is how long requests wait for the first table. They fetch what it lacks then.
-const maxTableWait = 5 * time.Second
+// maxTableWait is how long requests wait for the first table. They fetch what it lacks then, and
+// later requests use the table once it is complete.
+const maxTableWait = 500 * time.Millisecond
 
 // movedChunks finds chunks on disk by their hashes.
 type movedChunks struct {
