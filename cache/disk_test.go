@@ -564,3 +564,46 @@ func TestPagesOnDisk(t *testing.T) {
 	read("forged", int64(2+len(s.above)))
 	read("again", 0)
 }
+
+// Chunks that are read again and again stay on disk. The info of their xorb stays, too, although a
+// mount reads it once. The chunks cannot be read offline without it.
+func TestHotChunksOffline(t *testing.T) {
+	t.Parallel()
+	b := origintest.NewBuilder(t, origintest.Form{Schemes: allSchemes[:1]})
+	var all []xorbSource
+	for n := range 61 {
+		var contents [][]byte
+		for i := range 16 {
+			contents = append(contents, origintest.Text(uint64(100*n+i), 64<<10))
+		}
+		all = append(all, xorbSource{Xorb: b.Xorb(contents...)})
+	}
+	store, dir := origintest.CopyOf(t, b.Store()), t.TempDir()
+	again := func() *mount {
+		m := &mount{disk: openDisk(t, dir, disk.Options{MaxBytes: 16 << 20})}
+		m.src = hook(objects.New(store, objects.Options{Backend: m.disk}), nil)
+		m.Cache = open(t, m.src, Options{MemoryBytes: noMemory, Disk: m.disk})
+		return m
+	}
+	m, hot := again(), all[0]
+	for _, x := range all[1:] {
+		for range 3 {
+			hot.read(t, m.Cache, chunks(0, 4), 0, 4*64<<10)
+			m.settle(t)
+		}
+		x.read(t, m.Cache, chunks(0, 16), 0, 16*64<<10)
+		m.settle(t)
+	}
+	m.close(t)
+	for _, x := range all { // offline
+		if err := store.Delete(t.Context(), x.Key()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m = again()
+	defer m.close(t)
+	if missing := m.Missing(hot.Hash(), chunks(0, 4)); len(missing) > 0 {
+		t.Fatalf("chunks %v are not on disk", missing)
+	}
+	hot.read(t, m.Cache, chunks(0, 4), 0, 4*64<<10)
+}

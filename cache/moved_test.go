@@ -194,6 +194,9 @@ func TestMoved_Damage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(b) < 10_000 {
+			continue // index pages: the chunks of their xorbs could not be copied
+		}
 		for range 1 + len(b)/5000 {
 			b[dice.IntN(len(b))] ^= 1
 		}

@@ -34,7 +34,7 @@ func (s *Store) PutPage(h [32]byte, b []byte) error {
 	p := &putOp{
 		key:   k,
 		data:  append([]byte(nil), b...),
-		infos: []index.ChunkInfo{{Size: len(b), CRC: index.Checksum(index.Seed(k), 0, b)}},
+		infos: []index.ChunkInfo{{Size: len(b), Uses: index.MaxUses, CRC: index.Checksum(index.Seed(k), 0, b)}},
 	}
 	if _, isQueued := s.pages.LoadOrStore(k, p); isQueued {
 		return nil

@@ -55,8 +55,12 @@ func (v *Survivor) Infos(n int) []ChunkInfo {
 }
 
 // QueueFor returns the queue of new chunks. Chunks that were evicted a short time ago have
-// passed probation.
+// passed probation. An index page is small, and the chunks that it describes cannot be read
+// offline without it. A mount reads it once and then has it in memory, so few uses are counted.
 func (p *Policy) QueueFor(k Key, missing []codec.ChunkRange) Queue {
+	if k.Kind == PageKind {
+		return Protected
+	}
 	known, all := 0, 0
 	for _, r := range missing {
 		all += r.Len()
