@@ -334,7 +334,7 @@ func (o *serveOptions) site(s *stack.Source, signer *cas.Signer, report func(*ht
 // disk cache. A mirror without one would read everything from the Hub for each client.
 func mirrorOf(s *stack.Source) *serve.Mirror {
 	if src, ok := s.Origin().(serve.MirrorSource); ok && !src.Proves() && s.Disk != nil {
-		return serve.NewMirror(src, s.Cache, s.Reader, s.Loads)
+		return serve.NewMirror(src, s.Cache, s.Reader, s.LoadBytes)
 	}
 	return nil
 }

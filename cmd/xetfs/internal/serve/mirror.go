@@ -19,7 +19,6 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 	"github.com/xetfs/xetfs/reconstruct"
-	"golang.org/x/sync/errgroup"
 )
 
 // A Mirror is the source of cas.NewMirror for an upstream without proofs, behind a cache with a
@@ -31,8 +30,7 @@ type Mirror struct {
 	reader *reconstruct.Reader
 
 	opening flight.Group[codec.FileID, *shard.FileInfo]
-	loading flight.Group[codec.Hash, struct{}] // of chunks of a xorb
-	slots   chan struct{}                      // for loads
+	loader  *loader
 
 	mu     sync.Mutex
 	proven *lru.Cache[codec.Hash, *provenFile] // guarded by mu
@@ -63,17 +61,14 @@ func newProven() *lru.Cache[codec.Hash, *provenFile] {
 }
 
 // NewMirror returns a Mirror of src, over a cache of src. The reader of the cache must have the
-// option Strict. loads ranges of xorbs are fetched at once, of up to 64 MiB each.
-func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader, loads int) *Mirror {
-	return &Mirror{src: src, cache: c, reader: r, slots: make(chan struct{}, loads), proven: newProven()}
+// option Strict. loadBytes limits the bytes of the ranges of xorbs that are fetched at once.
+func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader, loadBytes int64) *Mirror {
+	return &Mirror{src: src, cache: c, reader: r, loader: newLoader(c, loadBytes), proven: newProven()}
 }
 
 // Close waits for calls that outlive their requests. It precedes the close of the reader, the cache
 // and the upstream. No other call may run.
-func (m *Mirror) Close() {
-	m.opening.Wait()
-	m.loading.Wait() // started by opening alone
-}
+func (m *Mirror) Close() { m.opening.Wait() }
 
 // OpenFile implements cas.PlaceSource. Concurrent callers share one proof.
 func (m *Mirror) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
@@ -149,7 +144,7 @@ func (m *Mirror) prove(ctx context.Context, id codec.FileID) (*shard.FileInfo, e
 		if proofs++; proofs > maxProofs {
 			return nil, fmt.Errorf("file %s: %w: its chunks are not proven", id.File, origin.ErrUnavailable)
 		}
-		if err := m.load(ctx, fi); err != nil {
+		if err := m.loader.load(ctx, fi); err != nil {
 			return nil, err
 		}
 		f, err := m.reader.Reopen(ctx, id)
@@ -186,56 +181,6 @@ func (m *Mirror) hasPlaces(ctx context.Context, fi *shard.FileInfo) error {
 			if _, err := m.knownPlaces(ctx, x, r); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-// load fetches the missing chunks of a file to the disk. Ranges are as long as the plan has them,
-// so that the source needs one request for each. A reader of the file repeats what has failed,
-// unless the upstream is down.
-func (m *Mirror) load(ctx context.Context, fi *shard.FileInfo) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(cap(m.slots)) // a file may have thousands of xorbs
-	for x, set := range chunksOf(fi) {
-		g.Go(func() (err error) {
-			defer flight.Guard(&err)
-			for r := range set.Ranges(0, codec.MaxXorbChunks) {
-				if err := m.loadRange(ctx, x, r); errors.Is(err, origin.ErrUnavailable) || ctx.Err() != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return g.Wait()
-}
-
-// loadRange fetches the missing ones of chunks r of a xorb. Files that share the xorb take turns.
-func (m *Mirror) loadRange(ctx context.Context, x codec.Hash, r codec.ChunkRange) (err error) {
-	for range maxProofs {
-		missing := m.cache.Missing(x, r)
-		if len(missing) == 0 {
-			return nil
-		}
-		_, err = m.loading.Do(ctx, x, func(ctx context.Context) (struct{}, error) { return struct{}{}, m.download(ctx, x, missing) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (m *Mirror) download(ctx context.Context, x codec.Hash, missing []codec.ChunkRange) error {
-	select {
-	case m.slots <- struct{}{}:
-		defer func() { <-m.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	for _, r := range missing {
-		if err := m.cache.Download(ctx, x, r); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -37,8 +37,8 @@ type upstream struct {
 	now   atomic.Pointer[http.Handler]
 }
 
-// testLoads is the number of loads of the mirror of a test.
-const testLoads = 3
+// testLoads are the bytes that the mirror of a test loads at once.
+const testLoads = 3 * codec.MaxXorbSize
 
 // newUpstream serves files of several xorbs, one of them in parts of another.
 func newUpstream(t *testing.T) *upstream {
@@ -420,12 +420,12 @@ func TestMirrorBoundsLoads(t *testing.T) {
 	u.become(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("X-Xet-Signed-Range") {
 			stacks := make([]byte, 1<<20)
-			n := bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("serve.(*Mirror).load.func1("))
+			n := bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("serve.(*loader).load.func1("))
 			if n > 0 {
 				counted.Store(true)
 			}
-			if n > testLoads {
-				t.Errorf("%d goroutines, want up to %d", n, testLoads)
+			if n > xorbLoads {
+				t.Errorf("%d goroutines, want up to %d", n, xorbLoads)
 			}
 		}
 		u.good.ServeHTTP(w, r)
@@ -437,6 +437,38 @@ func TestMirrorBoundsLoads(t *testing.T) {
 	}
 	if !counted.Load() {
 		t.Error("no goroutine was counted: the test shows nothing")
+	}
+}
+
+// A small file does not wait for the transfers of a large one, which may have chunks of the same xorb.
+func TestMirrorSmallBesideLarge(t *testing.T) {
+	u := newUpstream(t)
+	large, small := u.files[0], u.files[2]
+	var hangs atomic.Int64
+	release := make(chan struct{})
+	u.become(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("X-Xet-Signed-Range") && hangs.Add(1) == 1 {
+			<-release
+		}
+		u.good.ServeHTTP(w, r)
+	}))
+	_, m, closeMirror := open(t, u.URL, t.TempDir(), "")
+	defer closeMirror()
+	m.loader = newLoader(m.cache, 1) // one range of a large file
+	opened := make(chan error)
+	go func() {
+		_, _, err := m.OpenFile(t.Context(), large.ID())
+		opened <- err
+	}()
+	for hangs.Load() == 0 {
+		runtime.Gosched()
+	}
+	if _, _, err := m.OpenFile(t.Context(), small.ID()); err != nil {
+		t.Error(err)
+	}
+	close(release)
+	if err := <-opened; err != nil {
+		t.Error(err)
 	}
 }
 

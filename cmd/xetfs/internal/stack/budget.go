@@ -1,6 +1,9 @@
 package stack
 
-import "github.com/xetfs/xetfs/cache"
+import (
+	"github.com/xetfs/xetfs/cache"
+	"github.com/xetfs/xetfs/codec"
+)
 
 // A Budget is a number of bytes of memory in parts. No part is zero, which would mean a
 // default.
@@ -42,9 +45,9 @@ const leastWhole = 12 << 20
 // whole returns the bytes for packed chunks of files that are read whole.
 func (b Budget) whole() int64 { return max(leastWhole, b.ahead/4) }
 
-// loads returns how many ranges of xorbs a mirror fetches at once. One has up to 64 MiB, for which the
-// overhead of a small memory has room.
-func (b Budget) loads() int { return int(min(3, max(1, b.ahead/(24<<20)))) }
+// loadBytes returns the bytes of the ranges of xorbs that a mirror fetches at once. One has up to 64 MiB,
+// for which the overhead of a small memory has room.
+func (b Budget) loadBytes() int64 { return min(3, max(1, b.ahead/(24<<20))) * codec.MaxXorbSize }
 
 // cacheOptions returns the Options of the cache for a budget.
 func (b Budget) cacheOptions(noVerify bool) cache.Options {

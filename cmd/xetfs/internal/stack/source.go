@@ -53,11 +53,11 @@ type Source struct {
 	Signed  *signature.Catalog    // the signed versions of Stored, if Options.Signatures is set; else nil
 	Bare    *bare.Catalog         // catalog of a folder without one; else nil
 
-	Requests wrap.Counts     // of the origin, if Options.Count is set
-	Counters *fetch.Counters // of the requests to a remote SOURCE; nil: SOURCE is local
-	Warnings []string        // about the disk cache, for the user
-	MaxRead  int             // the largest read that the kernel should send, in bytes
-	Loads    int             // ranges of xorbs that a mirror may fetch at once
+	Requests  wrap.Counts     // of the origin, if Options.Count is set
+	Counters  *fetch.Counters // of the requests to a remote SOURCE; nil: SOURCE is local
+	Warnings  []string        // about the disk cache, for the user
+	MaxRead   int             // the largest read that the kernel should send, in bytes
+	LoadBytes int64           // limit of the ranges of xorbs that a mirror fetches at once
 }
 
 // A ReadStore is an open store for reading.
@@ -219,7 +219,7 @@ func (s *Source) build(ctx context.Context, o Options) error {
 		read.OnContradiction = func(codec.FileID) { s.hub.Doubt() }
 	}
 	s.Reader = reconstruct.New(s.Cache, read)
-	s.MaxRead, s.Loads = maxRead(s.Cache.Local(), s.Reader.Proves(), o.Budget), o.Budget.loads()
+	s.MaxRead, s.LoadBytes = maxRead(s.Cache.Local(), s.Reader.Proves(), o.Budget), o.Budget.loadBytes()
 	if o.Bare {
 		s.Bare, err = bare.Open(ctx, s.store, bare.Options{Logger: o.Log})
 		s.Catalog = s.Bare
