@@ -84,11 +84,11 @@ func (r *Repo) listURL(commit, dir string, recursive bool) string {
 	return fmt.Sprintf("%s?recursive=%t&limit=%d", path, recursive, pageEntries)
 }
 
-// page returns the JSON of a page, and path and query of the next one; "": it is the last. An empty last
-// page is requested twice: git has no empty folders, and a listing that ends early would hide files.
+// page returns the JSON of a page, and path and query of the next one; "": it is the last. An empty page
+// is requested twice: git has no empty folders, and a wrong page would hide files.
 func (r *Repo) page(ctx context.Context, path string, recursive bool) (page []byte, next string, err error) {
 	for range 2 {
-		if page, next, err = r.pageOnce(ctx, path, recursive); err != nil || next != "" || !isEmptyPage(page) {
+		if page, next, err = r.pageOnce(ctx, path, recursive); err != nil || !isEmptyPage(page) {
 			break
 		}
 	}

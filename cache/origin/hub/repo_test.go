@@ -216,6 +216,24 @@ func TestEmptyPage(t *testing.T) {
 			t.Errorf("page %d was empty once: %d requests, want 3", page, requests)
 		}
 	}
+	isFirst := true
+	s.Answer = func(w http.ResponseWriter, req *http.Request) bool {
+		if !isFirst {
+			return false
+		}
+		isFirst = false
+		resp, err := http.Get(s.URL + req.URL.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		w.Header()["Link"] = resp.Header["Link"]
+		fmt.Fprint(w, "[]")
+		return true
+	}
+	if got := paths(t, r, id, "", true); isFirst || !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("a page before another one was empty once: %q", got)
+	}
 	s.Answer = nil
 	before := len(s.Requests("/tree/"))
 	if got := paths(t, r, none, "", true); len(got) > 0 {

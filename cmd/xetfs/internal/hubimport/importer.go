@@ -85,10 +85,10 @@ func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	im := &Importer{repo: r, o: o, symbol: a.Symbol()}
 	im.ctx, im.stop = context.WithCancel(context.Background())
 	im.folder = filepath.Join(o.Folder, hex.EncodeToString(sum[:16]))
-	err := makeFolder(o.Folder)
-	if err == nil {
-		err = im.openCatalog(ctx)
+	if err := makeFolder(o.Folder); err != nil {
+		return nil, fmt.Errorf("the listing of a repository needs a cache folder; XDG_CACHE_HOME may name another one: %w", err)
 	}
+	err := im.openCatalog(ctx)
 	if lost := err; isLost(lost) { // no version can be shown, with or without the Hub
 		removeUnused(im.folder)
 		if err = im.openCatalog(ctx); err == nil {
