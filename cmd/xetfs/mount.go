@@ -39,13 +39,13 @@ mount continues in the background until xetfs umount. Each symbol of a catalog i
   xetfs mount --cache-size 100GiB https://example.org/store org/model@12 /mnt/x`,
 		Args: arguments(2, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon.BoundStart(cmd.Context())
+			if o.readyFD > 0 { // the parent has checked everything, and has applied XETFS_OPTIONS
+				return o.serveInBackground(cmd.Context(), args[0], args[1])
+			}
 			args, err := words.apply(cmd, args)
 			if err != nil {
 				return err
-			}
-			daemon.BoundStart(cmd.Context())
-			if o.readyFD > 0 { // the parent has checked everything
-				return o.serveInBackground(cmd.Context(), args[0], args[1])
 			}
 			source, mountpoint, err := o.check(args)
 			if err != nil || words.fake {
