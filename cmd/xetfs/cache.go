@@ -193,7 +193,7 @@ Mounts observe a limit automatically, see xetfs mount --cache-size.`,
 		Args:              arguments(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			size, err := atLeast(0)(args[0])
+			size, err := stack.ParseRoom(0)(args[0])
 			if err != nil {
 				return usageError{err}
 			}
@@ -202,7 +202,7 @@ Mounts observe a limit automatically, see xetfs mount --cache-size.`,
 				if err != nil {
 					return err
 				}
-				return c.Trim(size.of(total))
+				return c.Trim(size.Limit(total))
 			})
 		},
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,7 @@ import (
 // cacheFlags are the flags of the disk cache.
 type cacheFlags struct {
 	dir         optional[cachePlace]
-	size, free  optional[room]
+	size, free  optional[stack.Room]
 	materialize enumFlag[reconstruct.Policy]
 }
 
@@ -34,7 +32,7 @@ func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 
 // addFlags adds the flags for the place and the bounds of the disk cache.
 func (o *cacheFlags) addFlags(cmd *cobra.Command, place string) {
-	o.size, o.free = newOptional("SIZE", "", atLeast(stack.MinCacheSize)), newOptional("SIZE", "", atLeast(0))
+	o.size, o.free = newOptional("SIZE", "", stack.ParseRoom(stack.MinCacheSize)), newOptional("SIZE", "", stack.ParseRoom(0))
 	o.addPlace(cmd, place)
 	cmd.Flags().Var(&o.size, "cache-size", "limit of the disk cache (default 10GiB or 10%)")
 	cmd.Flags().Var(&o.free, "cache-free", "space that the cache leaves free (default 5%)")
@@ -125,47 +123,6 @@ func (p cachePlace) String() string {
 	return p.path
 }
 
-// A room is room on a file system: a number of bytes, or percent of its size.
-type room struct {
-	bytes   ui.ByteSize
-	percent float64 // if it is not 0
-}
-
-// atLeast returns a parser of a room that refuses less than least bytes.
-func atLeast(least ui.ByteSize) func(text string) (room, error) {
-	return func(text string) (r room, err error) {
-		if digits, ok := strings.CutSuffix(strings.TrimSpace(text), "%"); ok {
-			n, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-			if err != nil || !(0 <= n && n <= 100) {
-				return r, fmt.Errorf("%q is not a share; write it like 5%%", text)
-			}
-			r.percent = n
-		} else if r.bytes, err = ui.ParseSize(text); err != nil {
-			return r, fmt.Errorf("%w, or 5%%", err)
-		}
-		if r.percent == 0 && r.bytes < least {
-			return r, fmt.Errorf("%s is too little, %s is the least; --cache-dir=off keeps nothing", text, least)
-		}
-		return r, nil
-	}
-}
-
-// of returns the limit in bytes on a file system of total bytes.
-func (r room) of(total int64) int64 {
-	if r.percent > 0 {
-		return int64(float64(total) * (r.percent / 100))
-	}
-	return int64(r.bytes)
-}
-
-// String is the inverse of the parser.
-func (r room) String() string {
-	if r.percent > 0 {
-		return strconv.FormatFloat(r.percent, 'g', -1, 64) + "%"
-	}
-	return r.bytes.String()
-}
-
 // forSource returns the folder of the disk cache for a SOURCE, or nil without a cache. An empty
 // mountpoint means no mount. The error reports a forbidden place or limit; openDisk reports all
 // other problems.
@@ -196,10 +153,10 @@ func (o *cacheFlags) folder() *stack.CacheFolder {
 func (o *cacheFlags) limit(f *stack.CacheFolder) error {
 	var size, free func(total int64) int64
 	if o.size.given() {
-		size = o.size.value.of
+		size = o.size.value.Limit
 	}
 	if o.free.given() {
-		free = o.free.value.of
+		free = o.free.value.Limit
 	}
 	f.SetLimits(size, free)
 	if f.Err == nil && f.Options.MaxBytes < stack.MinCacheSize {

@@ -23,6 +23,7 @@
 //	NamedCache, DefaultCache    the folder of a disk cache; CacheFolder.Open opens it
 //	CacheOwner                  the process that writes to a disk cache
 //	FileSystemSize              the size of a file system; FileSystemFree its free space
+//	Room, ParseRoom             room on a file system, in bytes or percent
 //	WriteListing, RenewListing  the listing of a STORE after a change
 //	DivideMemory, Budget        the parts of --memory; LimitMemory limits the process
 //	UseThreads                  more threads, for messages of the kernel
