@@ -195,11 +195,19 @@ func (f *optional[T]) String() string { return f.text }
 // Type implements pflag.Value.
 func (f *optional[T]) Type() string { return f.kind }
 
-// ofVariable is the annotation of a flag whose value is that of its variable.
+// ofVariable is the annotation of a flag with the name of the variable that has set it, if any.
 const ofVariable = "xetfs_variable"
 
-// isGiven reports whether a flag is on the command line.
-func isGiven(f *pflag.Flag) bool {
-	_, isVariable := f.Annotations[ofVariable]
-	return f.Changed && !isVariable
+// sourceOf returns what has set a flag: flag for the command line, a variable, or default.
+func sourceOf(f *pflag.Flag) string {
+	switch variable := f.Annotations[ofVariable]; {
+	case variable != nil:
+		return variable[0]
+	case f.Changed:
+		return "flag"
+	}
+	return "default"
 }
+
+// isGiven reports whether a flag is on the command line.
+func isGiven(f *pflag.Flag) bool { return sourceOf(f) == "flag" }

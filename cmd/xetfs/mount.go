@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,12 +39,18 @@ mount continues in the background until xetfs umount. Each symbol of a catalog i
 		Example: `  xetfs mount ./store /mnt/x && ls /mnt/x/org/model/.versions/2026-03-01
   xetfs mount --cache-size 100GiB https://example.org/store org/model@12 /mnt/x`,
 		Args: arguments(2, 3),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if o.readyFD > 0 { // the parent has applied XETFS_OPTIONS
+				return nil
+			}
+			return words.setFlags(cmd)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			daemon.BoundStart(cmd.Context())
-			if o.readyFD > 0 { // the parent has checked everything, and has applied XETFS_OPTIONS
+			if o.readyFD > 0 { // the parent has checked everything
 				return o.serveInBackground(cmd.Context(), args[0], args[1])
 			}
-			args, err := words.apply(cmd, args)
+			args, err := applySymbol(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -315,12 +322,8 @@ func (o *mountWords) addFlags(f *pflag.FlagSet) {
 	}
 }
 
-// apply sets the flags that --options and a SYMBOL among the arguments name. It returns SOURCE and
-// MOUNTPOINT.
-func (o *mountWords) apply(cmd *cobra.Command, args []string) ([]string, error) {
-	if err := o.setFlags(cmd); err != nil {
-		return nil, usageError{err}
-	}
+// applySymbol sets --symbol to a SYMBOL among the arguments. It returns SOURCE and MOUNTPOINT.
+func applySymbol(cmd *cobra.Command, args []string) ([]string, error) {
 	if len(args) == 2 {
 		return args, nil
 	}
@@ -333,19 +336,23 @@ func (o *mountWords) apply(cmd *cobra.Command, args []string) ([]string, error) 
 	return []string{args[0], args[2]}, nil
 }
 
-// setFlags sets the flags that --options name.
+// setFlags sets the flags that --options name. A flag on the command line precedes XETFS_OPTIONS.
 func (o *mountWords) setFlags(cmd *cobra.Command) error {
+	variable := cmd.Flags().Lookup(optionsName).Annotations[ofVariable]
 	for _, text := range o.options {
 		options, err := mountopts.Split(text)
 		if err == nil {
 			options, err = mountopts.Resolve(options, mountFlagNames(cmd), o.sloppy)
 		}
 		if err != nil {
-			return err
+			return usageError{err}
 		}
 		for _, option := range options {
-			if err := setFlag(cmd, option); err != nil {
-				return fmt.Errorf("-o %s: %w", option.Name, err)
+			if variable != nil && isGiven(cmd.Flags().Lookup(option.Name)) {
+				continue
+			}
+			if err := setFlag(cmd, option, variable); err != nil {
+				return usageError{fmt.Errorf("-o %s: %w", option.Name, err)}
 			}
 		}
 	}
@@ -362,8 +369,9 @@ func mountFlagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// setFlag sets the flag of an option. A flag that is a switch needs no value.
-func setFlag(cmd *cobra.Command, option mountopts.Option) error {
+// setFlag sets the flag of an option, which is on the command line or in a variable. A flag that is a
+// switch needs no value.
+func setFlag(cmd *cobra.Command, option mountopts.Option, variable []string) error {
 	flag := cmd.Flags().Lookup(option.Name)
 	value := option.Value
 	switch {
@@ -374,12 +382,11 @@ func setFlag(cmd *cobra.Command, option mountopts.Option) error {
 		value = flag.NoOptDefVal
 	}
 	err := cmd.Flags().Set(option.Name, value)
-	delete(flag.Annotations, ofVariable) // it precedes the variable
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		return fmt.Errorf("%q: %w", value, errors.Unwrap(invalid))
 	}
-	return err
+	return cmp.Or(err, cmd.Flags().SetAnnotation(option.Name, ofVariable, variable))
 }
 
 // newUmount returns the command that ends a mount.

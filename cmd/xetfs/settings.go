@@ -56,28 +56,22 @@ func settings(cmd *cobra.Command) iter.Seq[*pflag.Flag] {
 // variables. An empty variable counts as absent. A variable that is almost the name of another
 // one gets a notice.
 func applyEnvironment(cmd *cobra.Command) error {
-	sources := map[string]string{}
 	for f := range settings(cmd) {
 		variable := variableOf(cmd, f)
 		value := os.Getenv(variable)
-		switch {
-		case f.Changed:
-			sources[f.Name] = "flag"
-		case value == "":
-			sources[f.Name] = "default"
-		default:
-			if err := cmd.Flags().Set(f.Name, value); err != nil {
-				return usageError{fmt.Errorf("%s=%s: %w", variable, ui.ShellWord(value), valueError(f, err))}
-			}
-			sources[f.Name] = variable
-			f.Annotations = map[string][]string{ofVariable: nil}
+		if f.Changed || value == "" {
+			continue
 		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			return usageError{fmt.Errorf("%s=%s: %w", variable, ui.ShellWord(value), valueError(f, err))}
+		}
+		f.Annotations = map[string][]string{ofVariable: {variable}}
 	}
 	for _, text := range misspelled(cmd, os.Environ()) {
 		noticesOf(cmd)(text)
 	}
 	if given, _ := cmd.Flags().GetBool(printSettings); given { // false without the flag
-		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return writeSettings(cmd.OutOrStdout(), cmd, sources) }
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return writeSettings(cmd.OutOrStdout(), cmd) }
 	}
 	return nil
 }
@@ -130,14 +124,14 @@ func visitCommands(cmd *cobra.Command, yield func(*cobra.Command) bool) bool {
 }
 
 // writeSettings prints the settings of a command: name, value, source. Addresses have no secrets.
-func writeSettings(w io.Writer, cmd *cobra.Command, sources map[string]string) error {
+func writeSettings(w io.Writer, cmd *cobra.Command) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for f := range settings(cmd) {
 		value := f.Value.String()
 		if strings.Contains(value, "://") {
 			value = stack.WithoutSecrets(value)
 		}
-		fmt.Fprintf(table, "--%s\t%s\t%s\n", f.Name, cmp.Or(ui.Printable(value), "-"), sources[f.Name])
+		fmt.Fprintf(table, "--%s\t%s\t%s\n", f.Name, cmp.Or(ui.Printable(value), "-"), sourceOf(f))
 	}
 	return table.Flush()
 }
