@@ -209,5 +209,13 @@ func sourceOf(f *pflag.Flag) string {
 	return "default"
 }
 
+// nameOf names a flag for an error: by the variable that has set it, or as on the command line.
+func nameOf(f *pflag.Flag) string {
+	if variable := f.Annotations[ofVariable]; variable != nil {
+		return variable[0]
+	}
+	return "--" + f.Name
+}
+
 // isGiven reports whether a flag is on the command line.
 func isGiven(f *pflag.Flag) bool { return sourceOf(f) == "flag" }

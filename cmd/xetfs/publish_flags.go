@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,10 +64,12 @@ func (o *publishOptions) addFlags(cmd *cobra.Command) {
 	o.folderFlags.add(cmd, "published")
 }
 
-// notWithFrom are the flags about FOLDER.
-var notWithFrom = []string{
-	"update", "remove", "dry-run", "exclude", "one-file-system", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress",
-}
+// The flags about FOLDER, which --from refuses. It refuses variables of changesResult, too: without
+// XETFS_DRY_RUN it would publish. Variables of readsFolder have no effect with --from.
+var (
+	changesResult = []string{"update", "remove", "dry-run", "exclude"}
+	readsFolder   = []string{"one-file-system", "checksum", "owner", "xattrs", "strict", "no-sha256", "compress"}
+)
 
 // check sets the arguments and refuses wrong combinations, before any change.
 func (o *publishOptions) check(cmd *cobra.Command, args []string) error {
@@ -117,9 +120,10 @@ func (o *publishOptions) checkFolder(cmd *cobra.Command, args []string) error {
 	case o.from != "" && len(args) > 0:
 		return errors.New("--from takes the place of FOLDER")
 	case o.from != "":
-		for _, name := range notWithFrom {
-			if isGiven(cmd.Flags().Lookup(name)) {
-				return fmt.Errorf("--%s is about FOLDER, and --from reads none", name)
+		for i, name := range slices.Concat(changesResult, readsFolder) {
+			f := cmd.Flags().Lookup(name)
+			if f.Value.String() != f.DefValue && (i < len(changesResult) || isGiven(f)) {
+				return fmt.Errorf("%s is about FOLDER, and --from reads none", nameOf(f))
 			}
 		}
 		return nil
