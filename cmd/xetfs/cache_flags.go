@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
@@ -18,12 +19,14 @@ import (
 type cacheFlags struct {
 	dir         optional[cachePlace]
 	size, free  optional[stack.Room]
+	all         *pflag.FlagSet // of the command
 	materialize enumFlag[reconstruct.Policy]
 }
 
 // addPlace adds --cache-dir.
 func (o *cacheFlags) addPlace(cmd *cobra.Command, usage string) {
 	o.dir = newOptional("DIR", "", parseCachePlace)
+	o.all = cmd.Flags()
 	cmd.Flags().Var(&o.dir, "cache-dir", usage)
 	if err := cmd.MarkFlagDirname("cache-dir"); err != nil {
 		panic(err) // no such flag
@@ -48,7 +51,7 @@ func (o *cacheFlags) addMaterialize(cmd *cobra.Command) {
 
 // check refuses flags of the disk cache if a mount of SOURCE uses none.
 func (o *cacheFlags) check(source string) error {
-	switch flag := o.given(); {
+	switch flag := o.given("cache-size", "cache-free"); {
 	case o.dir.value.off && o.storesFiles():
 		return usageError{fmt.Errorf("--materialize=%s: files are stored in the disk cache, which --cache-dir=off switches off", o.materialize.word)}
 	case flag == "" || o.usesCache(source):
@@ -63,19 +66,19 @@ func (o *cacheFlags) check(source string) error {
 // checkNamed refuses flags of a disk cache without --cache-dir, for a command that uses a disk
 // cache only if the user names one.
 func (o *cacheFlags) checkNamed() error {
-	if flag := o.given(); flag != "" && o.dir.value.path == "" {
+	if flag := o.given("cache-size", "cache-free"); flag != "" && o.dir.value.path == "" {
 		return usageError{fmt.Errorf("%s: there is no disk cache, unless --cache-dir says where", flag)}
 	}
 	return nil
 }
 
-// given returns the name of a given flag that bounds a disk cache, or "".
-func (o *cacheFlags) given() string {
-	switch {
-	case o.size.given():
-		return "--cache-size"
-	case o.free.given():
-		return "--cache-free"
+// given returns the first of some flags that is on the command line, or "". A variable is also for
+// other commands, which have a disk cache.
+func (o *cacheFlags) given(names ...string) string {
+	for _, name := range names {
+		if isGiven(o.all.Lookup(name)) {
+			return "--" + name
+		}
 	}
 	return ""
 }

@@ -129,7 +129,7 @@ func (o *serveOptions) check(source string) error {
 	switch {
 	case o.plain && stack.CheckObjects(source) != nil:
 		return usageError{fmt.Errorf("%s: --plain serves the objects of a store, which the Hub does not have", source)}
-	case o.plain && (o.cache.dir.given() || o.cache.given() != ""):
+	case o.plain && o.cache.given("cache-dir", "cache-size", "cache-free") != "":
 		return usageError{errors.New("--cache-dir, --cache-size and --cache-free: --plain stores nothing")}
 	case o.plain && o.publicURL.given():
 		return usageError{errors.New("--public-url: with --plain no answer has an address")}
