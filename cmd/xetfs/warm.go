@@ -77,7 +77,7 @@ Instead of SOURCE, there may be paths in a mount.`,
 // A mount that owns the disk cache stores the files, if the arguments are paths in it, or if it
 // shows them.
 func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) error {
-	if inMount(folder) && o.signers.allowed != "" {
+	if inMount(folder) && isGiven(cmd.Flags().Lookup(allowedName)) {
 		return usageError{fmt.Errorf("%s is in a mount, which decides about signatures: --allowed-signers goes to xetfs mount", folder)}
 	}
 	if inMount(folder) {
