@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,9 +37,12 @@ func xdgDir(variable, standard string) (string, error) {
 	return filepath.Join(home, standard, "xetfs"), nil
 }
 
+// certFolders is the variable with folders of certificates, between colons.
+const certFolders = "SSL_CERT_DIR"
+
 // fileVariables are the variables with paths of files that a remote store reads, also later.
 var fileVariables = []string{
-	"XETFS_TOKEN_FILE", "NETRC", "SSL_CERT_FILE", "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
+	"XETFS_TOKEN_FILE", "NETRC", "SSL_CERT_FILE", certFolders, "AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE",
 	"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
 	"HF_TOKEN_PATH", "HF_HOME",
 }
@@ -50,7 +54,7 @@ func makeVariablesAbsolute() error {
 		if path == "" {
 			continue
 		}
-		path, err := filepath.Abs(path)
+		path, err := absolute(path, name == certFolders)
 		if err == nil {
 			err = os.Setenv(name, path)
 		}
@@ -59,6 +63,23 @@ func makeVariablesAbsolute() error {
 		}
 	}
 	return nil
+}
+
+// absolute makes a path absolute, or each path of a list with colons. An empty path stays empty.
+func absolute(text string, isList bool) (_ string, err error) {
+	paths := []string{text}
+	if isList {
+		paths = strings.Split(text, ":")
+	}
+	for i, path := range paths {
+		if path == "" {
+			continue
+		}
+		if paths[i], err = filepath.Abs(path); err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(paths, ":"), nil
 }
 
 // ownCacheDir returns cacheDir if it belongs to this user.
