@@ -208,9 +208,9 @@ func TestAuthorization(t *testing.T) {
 		{"neither", Client{Host: "h"}, "", ""},
 		{"no default netrc", Client{Netrc: absent, Default: true}, "", ""},
 		{"home is a file", Client{Netrc: filepath.Join(netrc, ".netrc"), Default: true}, "", ""},
-		{"no netrc", Client{Netrc: absent}, "", "no such file"},
+		{"no netrc", Client{Netrc: absent}, "", absent + ": no such file"},
 		{"no token file", Client{TokenFile: absent, Netrc: netrc, Host: "h"}, "", "XETFS_TOKEN_FILE: " + absent + ": no such file"},
-		{"broken netrc", Client{Netrc: broken, Host: "h"}, "", "line 1: a quoted word does not end"},
+		{"broken netrc", Client{Netrc: broken, Host: "h"}, "", broken + ": line 1: a quoted word does not end"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -53,8 +53,11 @@ func (c Client) basic() (string, error) {
 		return "", err
 	}
 	l, ok, err := FindLogin(string(b), c.Host)
-	if !ok || err != nil {
-		return "", err
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", c.Netrc, err)
+	}
+	if !ok {
+		return "", nil
 	}
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(l.Name+":"+l.Password)), nil
 }
