@@ -57,6 +57,9 @@ object: {"mounts": [{"mountpoint", "source", "state" (ok, dead, silent, refused)
 				status.PrintAll(cmd.OutOrStdout(), args)
 				return nil
 			}
+			if o.wait <= 0 {
+				return usageError{fmt.Errorf("--wait %v: must be more than 0", o.wait)}
+			}
 			return o.run(cmd.Context(), cmd.OutOrStdout(), args)
 		},
 	}
