@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -122,7 +121,7 @@ func passedFile(mountpoint string) (passed *os.File, place string) {
 
 // daemonArgs returns the command line of the daemon: all flags as given, the paths absolute.
 func (o *mountOptions) daemonArgs(cmd *cobra.Command, source, mountpoint string) []string {
-	args := []string{programName(), cmd.Name(), fmt.Sprintf("--%s=%d", readyFlag, daemon.ReadyFD), "--log-file=" + o.log.file}
+	args := []string{mountopts.ProgramName(os.Args[0]), cmd.Name(), fmt.Sprintf("--%s=%d", readyFlag, daemon.ReadyFD), "--log-file=" + o.log.file}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name != "log-file" && !isMountWord(f.Name) {
 			args = append(args, "--"+f.Name+"="+f.Value.String())
@@ -284,14 +283,6 @@ func keysInWords(_ []string, a slog.Attr) slog.Attr {
 // isJournal reports whether the log is the journal of systemd, as lines of text.
 func (o *logOptions) isJournal(w io.Writer) bool {
 	return (o.file == "" || o.file == "/dev/stderr") && !o.asJSON.value && daemon.IsJournal(w, os.Getenv("JOURNAL_STREAM"))
-}
-
-// programName returns the name of this program for a background process, which is no mount helper.
-func programName() string {
-	if mountopts.IsHelper(os.Args[0]) {
-		return filepath.Join(filepath.Dir(os.Args[0]), "xetfs")
-	}
-	return os.Args[0]
 }
 
 // mountWords are the flags of mount that mount(8) passes.

@@ -20,15 +20,23 @@ type Call struct {
 	Namespace   string   // -N: the file of the mount namespace with both paths; "": that of mount(8)
 }
 
-// IsHelper reports whether a program name is that of a mount helper.
-func IsHelper(program string) bool { return slices.Contains(helperNames, filepath.Base(program)) }
+// isHelper reports whether a program name is that of a mount helper.
+func isHelper(program string) bool { return slices.Contains(helperNames, filepath.Base(program)) }
+
+// ProgramName returns the name for a background process of a program, which is no mount helper.
+func ProgramName(program string) string {
+	if isHelper(program) {
+		return filepath.Join(filepath.Dir(program), "xetfs")
+	}
+	return program
+}
 
 // ParseCall returns the call behind the arguments of a process. The call is nil if mount(8) did not
 // start the process. isCommand reports whether a word is a command of xetfs: mount.fuse3 runs
 // xetfs SOURCE DIR -o OPTIONS.
 func ParseCall(argv []string, isCommand func(word string) bool) (*Call, error) {
 	switch args := argv[min(1, len(argv)):]; {
-	case len(argv) > 0 && IsHelper(argv[0]):
+	case len(argv) > 0 && isHelper(argv[0]):
 		return parse(args)
 	case len(args) == 4 && args[2] == "-o" && !strings.HasPrefix(args[0], "-") && !isCommand(args[0]):
 		return parse(args)

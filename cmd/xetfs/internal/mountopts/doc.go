@@ -4,6 +4,7 @@
 //	ParseCall   the arguments of mount.xetfs, mount.fuse.xetfs, or of xetfs run by mount.fuse3
 //	Split       the options behind -o; Join is the inverse
 //	Resolve     options that are flags of xetfs mount, without those that have no effect
+//	ProgramName the name of a background process
 //	Status      the exit status of mount(8)
 //
 // Options follow fstab(5) and mount(8): commas separate them, and a backslash or double quotes

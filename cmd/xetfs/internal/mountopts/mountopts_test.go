@@ -151,6 +151,14 @@ func TestParseCall(t *testing.T) {
 	}
 }
 
+func TestProgramName(t *testing.T) {
+	for in, want := range map[string]string{"/sbin/mount.xetfs": "/sbin/xetfs", "mount.fuse.xetfs": "xetfs", "bin/xetfs": "bin/xetfs", "other": "other"} {
+		if got := ProgramName(in); got != want {
+			t.Errorf("ProgramName(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestStatus(t *testing.T) {
 	for in, want := range map[int]int{0: 0, 1: 32, 2: 1, 3: 32, 4: 32, 5: 1, 6: 32, 7: 32, 130: 8, 143: 8} {
 		if got := Status(in); got != want {
