@@ -9,8 +9,9 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// stallLimit is the time without a chunk after which a proof fails.
-const stallLimit = time.Minute
+// stallLimit is the time without a chunk after which a proof fails. Requests to a store that sends nothing
+// end after a minute. The chunks of one file may arrive later, behind those of others over a slow link.
+const stallLimit = 5 * time.Minute
 
 // A progressWatch ends a context when a proof makes no progress. A proof has no other limit, since
 // it may read a large file.

@@ -32,8 +32,12 @@ import (
 // smallFile is the size up to which files are gated, in bytes.
 const smallFile = 4 << 20
 
-// planLimit is the time in which discard reads terms that are not in memory.
-const planLimit = 10 * time.Second
+// planLimit is the time in which discard reads terms that are not in memory. readLimit is that of a read
+// that has waited for a proof.
+const (
+	planLimit = 10 * time.Second
+	readLimit = time.Minute
+)
 
 // NeedsProof reports whether the next read waits for the proof of the whole file. It may then take
 // long. A read that has completed the file, and ran out of time, needs more for its check.
@@ -150,7 +154,7 @@ func (f *File) readTracked(ctx context.Context, p []byte, off int64) error {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, stallLimit) // the limit of ctx is that of the proof
+		ctx, cancel := context.WithTimeout(ctx, readLimit) // the limit of ctx is that of the proof
 		defer cancel()
 		return next.readProven(ctx, p, off)
 	}
