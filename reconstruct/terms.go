@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -40,8 +41,14 @@ type groups struct {
 	max int64 // bytes
 
 	mu    sync.Mutex
-	queue []*group // oldest first, some of them evicted otherwise; guarded by mu
-	bytes int64    // of queue; guarded by mu
+	queue []queuedGroup // oldest first, some of them evicted otherwise or with their file; guarded by mu
+	bytes int64         // of queue; guarded by mu
+}
+
+// A queuedGroup keeps no group in memory: its file has a large tracker, and may not be in use any more.
+type queuedGroup struct {
+	weak.Pointer[group]
+	bytes int64
 }
 
 // add puts a group into its file and evicts others for it. It returns the group of the file:
@@ -57,7 +64,7 @@ func (gs *groups) add(g *group) *group {
 	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
-	gs.queue = append(gs.queue, g)
+	gs.queue = append(gs.queue, queuedGroup{weak.Make(g), g.bytes()})
 	gs.bytes += g.bytes()
 	for looks := 2 * len(gs.queue); gs.bytes > gs.max && len(gs.queue) > 1 && looks > 0; looks-- {
 		gs.nextLocked()
@@ -68,15 +75,17 @@ func (gs *groups) add(g *group) *group {
 // nextLocked evicts the oldest group, or puts it at the end if it was used.
 func (gs *groups) nextLocked() {
 	old := gs.queue[0]
-	gs.queue[0] = nil
+	gs.queue[0] = queuedGroup{}
 	gs.queue = gs.queue[1:]
-	slot := old.file.slot(old.index)
-	if slot.Load() == old && old.used.Swap(false) {
-		gs.queue = append(gs.queue, old)
-		return
+	if g := old.Value(); g != nil {
+		slot := g.file.slot(g.index)
+		if slot.Load() == g && g.used.Swap(false) {
+			gs.queue = append(gs.queue, old)
+			return
+		}
+		slot.CompareAndSwap(g, nil)
 	}
-	slot.CompareAndSwap(old, nil)
-	gs.bytes -= old.bytes()
+	gs.bytes -= old.bytes
 }
 
 // slot returns where a group of f is while it is in memory.

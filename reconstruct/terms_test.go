@@ -3,6 +3,7 @@ package reconstruct
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -201,4 +203,55 @@ func BenchmarkOpen(b *testing.B) {
 			runtime.KeepAlive(r)
 		})
 	}
+}
+
+// A largeFiles is a source without proofs that has a plan of any file: terms of 64 MiB.
+type largeFiles struct {
+	origin.Source
+	terms int
+}
+
+func (s *largeFiles) OpenFile(_ context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
+	fi := &shard.FileInfo{File: id.File}
+	for i := range s.terms {
+		fi.Terms = append(fi.Terms, codec.Term{Xorb: codec.Hash{byte(i), byte(i >> 8)}, Chunks: codec.ChunkRange{End: 1024}, Size: 64 << 20})
+	}
+	return fi, nil, nil
+}
+
+// openLarge opens file i of a largeFiles.
+func openLarge(t testing.TB, r *Reader, i int) *File {
+	t.Helper()
+	id := codec.FileID{}
+	binary.LittleEndian.PutUint64(id.File[:], uint64(i)+1)
+	f, err := r.Open(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// L17: files that are not in use, and not among the last ones, take no memory.
+func TestL17_DroppedFilesTakeNoMemory(t *testing.T) {
+	s, _ := large(t, 2)
+	src := &largeFiles{origintest.NewPlan(objects.New(s, objects.Options{}), nil), 80}
+	r, done := newReader(t, src, cache.Options{}, Options{})
+	defer done()
+	defer r.Close()
+	var files []weak.Pointer[File]
+	for i := range 500 {
+		files = append(files, weak.Make(openLarge(t, r, i)))
+	}
+	r.open.drop(openLarge(t, r, 499)) // as after an error
+	runtime.GC()
+	n := 0
+	for _, f := range files {
+		if f.Value() != nil {
+			n++
+		}
+	}
+	if most := r.open.byID.Len(); n > most || most >= len(files) {
+		t.Errorf("%d files are in memory, %d were opened last", n, most)
+	}
+	runtime.KeepAlive(r)
 }
