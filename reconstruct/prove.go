@@ -202,7 +202,9 @@ func (f *File) readProven(ctx context.Context, p []byte, off int64) error {
 
 // gotPages records n bytes at off that readers got. It waits for the check of a file if they got all of it.
 func (f *File) gotPages(ctx context.Context, off, n int64) error {
-	f.tracker.pages.Load().note(off, n)
+	if !f.gated {
+		f.tracker.notePages(f.size, off, n)
+	}
 	return f.afterRead(ctx)
 }
 

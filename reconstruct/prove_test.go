@@ -1575,13 +1575,19 @@ func TestUnprovenMarksCount(t *testing.T) {
 	f := b.File(x.All(), x.All(), x.All(), x.All())
 	m := mountPlan(t, b.Store(), "", Options{})
 	h := m.handle(t, f.ID())
-	pages := h.f.tracker.pages.Load()
+	var pages [3]*coverage
+	pages[0] = h.f.tracker.pages.Load()
+	if err := tryRead(t.Context(), h, f.Bytes(), 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	pages[1] = h.f.tracker.pages.Load()
 	m.sound(t, f)
+	pages[2] = h.f.tracker.pages.Load()
 	if n := m.open.byID.Cost() - fileSlots; n < chunks*8/slotBytes || n > chunks*9/slotBytes {
 		t.Errorf("the tracker costs %d slots, want about %d", n, chunks*8/slotBytes)
 	}
-	if pages == nil || h.f.tracker.pages.Load() != nil {
-		t.Errorf("pages of an unproven file: %v, of a proven one: %v", pages, h.f.tracker.pages.Load())
+	if pages[0] != nil || pages[1] == nil || pages[2] != nil {
+		t.Errorf("pages before the first read: %v, after it: %v, of a proven file: %v", pages[0], pages[1], pages[2])
 	}
 }
 

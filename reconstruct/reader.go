@@ -235,9 +235,6 @@ func (f *File) track(terms []codec.Term) {
 	}
 	f.tracker, f.planSum = newTracker(f.groups()), sumOf(terms)
 	f.gated = f.r.strict || f.size <= smallFile || f.r.isSuspect(f.id) || f.hasOtherPlan()
-	if !f.gated {
-		f.tracker.pages.Store(newCoverage(f.size, pageSize, maxPages))
-	}
 	f.trackerSlots = trackerBytes(f, terms) / slotBytes
 	content, _, err := f.r.c.ContentHash(f.id)
 	f.needsSum = f.gated && (content == nil || err != nil)

@@ -17,7 +17,7 @@ import (
 // chunk is the same as the one that a reader got. It also covers the place in the term, which the
 // source computes from sizes that nothing has proven.
 type tracker struct {
-	pages atomic.Pointer[coverage] // that readers got; nil: of a gated or proven file
+	pages atomic.Pointer[coverage] // that readers got; nil: none yet, or of a gated or proven file
 
 	mu     sync.Mutex
 	marks  []groupMarks // by group; guarded by mu
@@ -113,6 +113,19 @@ func (t *tracker) isEmpty() bool {
 
 func (t *tracker) isEmptyLocked() bool {
 	return !slices.ContainsFunc(t.marks, func(gm groupMarks) bool { return gm.terms != nil })
+}
+
+// notePages records n bytes at off that readers got of a file of size bytes. The first call takes the memory:
+// many files are opened and not read, and their sizes are claims.
+func (t *tracker) notePages(size, off, n int64) {
+	if t.pages.Load() == nil {
+		t.mu.Lock()
+		if t.pages.Load() == nil && !t.isProven() {
+			t.pages.Store(newCoverage(size, pageSize, maxPages))
+		}
+		t.mu.Unlock()
+	}
+	t.pages.Load().note(off, n)
 }
 
 // complete reports whether readers got the whole file, which is not checked yet. Readers may get all
