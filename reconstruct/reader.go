@@ -52,6 +52,7 @@ type Reader struct {
 	backing      backingFiles
 	sums         *lru.Clock[codec.Hash, [32]byte] // SHA-256 of files that were read whole and proven
 	terms        groups
+	loading      flight.Group[groupKey, *group]
 	loads        chan struct{} // slots for groups being read
 	ahead        *semaphore.Weighted
 
@@ -110,6 +111,7 @@ func (r *Reader) Close() error {
 	r.proving.Wait()
 	r.checking.Wait()
 	r.summing.Wait()
+	r.loading.Wait()
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (f *File) groupAt(off int64) int {
 	return after(f.large.Index.Ends, off)
 }
 
-// group returns group i, from memory or read again.
+// group returns group i, from memory or read again, once for all readers that need it.
 func (f *File) group(ctx context.Context, i int) (*group, error) {
 	if g := f.slot(i).Load(); g != nil {
 		if !g.used.Load() {
@@ -123,20 +123,28 @@ func (f *File) group(ctx context.Context, i int) (*group, error) {
 		}
 		return g, nil
 	}
-	select {
-	case f.r.loads <- struct{}{}:
-		defer func() { <-f.r.loads }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if g := f.slot(i).Load(); g != nil {
-		return g, nil
-	}
-	g, err := f.readGroup(ctx, i)
-	if err != nil {
-		return nil, err
-	}
-	return f.r.terms.add(g), nil
+	return f.r.loading.Do(ctx, groupKey{f, i}, func(ctx context.Context) (*group, error) {
+		select {
+		case f.r.loads <- struct{}{}:
+			defer func() { <-f.r.loads }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if g := f.slot(i).Load(); g != nil {
+			return g, nil
+		}
+		g, err := f.readGroup(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		return f.r.terms.add(g), nil
+	})
+}
+
+// A groupKey names a group in Reader.loading.
+type groupKey struct {
+	file  *File
+	index int
 }
 
 // readGroup reads the terms of a group.

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 	"weak"
 
 	"github.com/xetfs/xetfs/cache"
@@ -36,7 +38,8 @@ func allTerms(t testing.TB, f *File) (all []codec.Term) {
 // A groupedSource reads the terms of every file in groups, as a source does of a large file.
 type groupedSource struct {
 	origin.Source
-	groups atomic.Int64 // that were read
+	pause  time.Duration // of each read of a group
+	groups atomic.Int64  // that were read
 }
 
 func (s *groupedSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
@@ -53,6 +56,7 @@ func (s *groupedSource) OpenFile(ctx context.Context, id codec.FileID) (*shard.F
 	}
 	return nil, &origin.LargeFile{Index: x, Group: func(ctx context.Context, i int) ([]codec.Term, error) {
 		s.groups.Add(1)
+		time.Sleep(s.pause)
 		fi, err := s.FileInfo(ctx, id)
 		if err != nil {
 			return nil, err
@@ -145,6 +149,42 @@ func TestL17_TermsAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Readers that need an evicted group at the same time read it once.
+func TestL17_OneReadOfGroup(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	f := manyTerms(t, b, 1, origin.MaxTerms+1)
+	s := b.Store()
+	synctest.Test(t, func(t *testing.T) {
+		src := &groupedSource{Source: objects.New(s, objects.Options{}), pause: time.Second}
+		r, done := newReader(t, src, cache.Options{}, Options{})
+		defer done()
+		defer r.Close()
+		file, err := r.Open(t.Context(), f.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		impatient, cancel := context.WithCancel(t.Context())
+		var readers sync.WaitGroup
+		for i := range 2 * maxLoads {
+			readers.Go(func() {
+				ctx := t.Context()
+				if i == 0 {
+					ctx = impatient
+				}
+				if err := tryRead(ctx, file, f.Bytes(), 0, 10); err != nil && ctx.Err() == nil {
+					t.Errorf("reader %d: %v", i, err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		readers.Wait()
+		if n := src.groups.Load(); n != 1 {
+			t.Errorf("the group was read %d times", n)
+		}
+	})
 }
 
 // A file that is not there any more when its terms are read again is an error, and none of
