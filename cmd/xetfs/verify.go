@@ -91,7 +91,7 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 		catalogErr = fmt.Errorf("%s: %w", folder, err)
 	}
 	isEmpty := len(target.Objects) == 0 && symbols == 0
-	err = cmp.Or(faults.CloseStore(isEmpty, symbols > 0 && origin.Local(copies.Store)), catalogErr)
+	err = faults.CloseStore(isEmpty, symbols > 0 && origin.Local(copies.Store), catalogErr)
 	if err == nil && isEmpty {
 		err = notFoundError(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}

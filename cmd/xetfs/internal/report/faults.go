@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"slices"
 	"sync"
 
@@ -142,8 +143,8 @@ func newFaultDoc(f verify.Fault) faultDoc {
 
 // CloseStore prints the counts of a check of a store. An empty store had nothing to check. The
 // text names the repair of damage if the store can be repaired. CloseStore returns ui.ErrDamage
-// after faults.
-func (f *Faults) CloseStore(isEmpty, canRepair bool) error {
+// after faults, or else unchecked, the reason why a part was not checked.
+func (f *Faults) CloseStore(isEmpty, canRepair bool, unchecked error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	absent := make([]codec.Hash, 0, len(f.absent))
@@ -155,18 +156,18 @@ func (f *Faults) CloseStore(isEmpty, canRepair bool) error {
 	slices.Sort(f.unverifiable)
 	var err error
 	if f.doc != nil {
-		err = f.storeJSON(absent, isEmpty)
+		err = f.storeJSON(absent, !isEmpty && unchecked == nil)
 	} else {
-		_, err = f.w.Write(f.storeText(absent, isEmpty, canRepair))
+		_, err = f.w.Write(f.storeText(absent, isEmpty, canRepair, unchecked))
 		err = cmp.Or(f.err, err)
 	}
 	if err == nil && f.counts.faults > 0 {
 		err = ui.ErrDamage
 	}
-	return err
+	return cmp.Or(err, unchecked)
 }
 
-func (f *Faults) storeJSON(absent []codec.Hash, isEmpty bool) error {
+func (f *Faults) storeJSON(absent []codec.Hash, complete bool) error {
 	c := f.counts
 	f.doc.End()
 	f.doc.Field("shards", c.shards)
@@ -176,11 +177,11 @@ func (f *Faults) storeJSON(absent []codec.Hash, isEmpty bool) error {
 	f.doc.Field("bytes", c.bytes)
 	f.doc.Field("absent_xorbs", absent)
 	f.doc.Field("doubted", f.unverifiable)
-	f.doc.Field("sound", c.faults == 0 && !isEmpty)
+	f.doc.Field("sound", c.faults == 0 && complete)
 	return f.doc.Close()
 }
 
-func (f *Faults) storeText(absent []codec.Hash, isEmpty, canRepair bool) []byte {
+func (f *Faults) storeText(absent []codec.Hash, isEmpty, canRepair bool, unchecked error) []byte {
 	var b bytes.Buffer
 	for _, x := range absent {
 		fmt.Fprintf(&b, "not there, but listed in a shard: xorb %s\n", x)
@@ -191,7 +192,12 @@ func (f *Faults) storeText(absent []codec.Hash, isEmpty, canRepair bool) []byte 
 	c := f.counts
 	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", ui.Plural(c.shards, "shard"), ui.Plural(c.xorbs, "xorb"),
 		ui.Plural(c.chunks, "chunk"), ui.Plural(c.files, "file"), c.bytes)
+	if unchecked != nil {
+		b.WriteString("a part was not checked, ")
+	}
 	switch {
+	case c.faults == 0 && unchecked != nil:
+		b.WriteString("no fault in the rest\n")
 	case c.faults == 0 && isEmpty:
 		b.WriteString("nothing to verify\n")
 	case c.faults == 0:
@@ -257,11 +263,11 @@ func (f *Faults) treeText(t CheckedTree) string {
 }
 
 // endsCheck reports whether err is no property of the object that was read. It is a lack of memory
-// or descriptors of the machine or of this process, or a server that does not answer.
+// or descriptors of the machine or of this process, a permission, or a server that does not answer.
 func endsCheck(err error) bool {
 	var local *origin.LocalError
 	if errors.As(err, &local) {
-		return ui.IsShortage(local.Err)
+		return ui.IsShortage(local.Err) || errors.Is(local.Err, iofs.ErrPermission)
 	}
-	return ui.IsShortage(err) || errors.Is(err, origin.ErrUnavailable)
+	return ui.IsShortage(err) || errors.Is(err, origin.ErrUnavailable) || errors.Is(err, iofs.ErrPermission)
 }
