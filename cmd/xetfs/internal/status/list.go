@@ -118,7 +118,7 @@ func Fill(ctx context.Context, mounts []Mount, reader []string, limit time.Durat
 	if err := child.Start(); err != nil {
 		return fmt.Errorf("the figures cannot be read: %w", err)
 	}
-	answers := make(chan Mount)
+	answers := make(chan answer)
 	done := make(chan struct{})
 	defer close(done)
 	go receive(out, answers, done)
@@ -128,11 +128,11 @@ func Fill(ctx context.Context, mounts []Mount, reader []string, limit time.Durat
 	defer timer.Stop()
 	for range mounts {
 		select {
-		case m, ok := <-answers:
+		case a, ok := <-answers:
 			if !ok {
 				return nil
 			}
-			take(mounts, m)
+			take(mounts, a)
 		case <-timer.C:
 			return nil
 		case <-ctx.Done():
@@ -142,18 +142,24 @@ func Fill(ctx context.Context, mounts []Mount, reader []string, limit time.Durat
 	return nil
 }
 
+// An answer is a line of PrintAll. Its index names the mount: JSON cannot hold a path that is no UTF-8.
+type answer struct {
+	Index int `json:"index"` // of the directory
+	Mount
+}
+
 // receive passes the lines of PrintAll to answers until done is closed.
-func receive(r io.Reader, answers chan<- Mount, done <-chan struct{}) {
+func receive(r io.Reader, answers chan<- answer, done <-chan struct{}) {
 	defer close(answers)
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var m Mount
-		if json.Unmarshal(lines.Bytes(), &m) != nil {
+		var a answer
+		if json.Unmarshal(lines.Bytes(), &a) != nil {
 			continue
 		}
 		select {
-		case answers <- m:
+		case answers <- a:
 		case <-done:
 			return
 		}
@@ -161,16 +167,14 @@ func receive(r io.Reader, answers chan<- Mount, done <-chan struct{}) {
 }
 
 // take stores an answer in the list.
-func take(mounts []Mount, m Mount) {
-	for i := range mounts {
-		if mounts[i].Dir != m.Dir || mounts[i].State != StateSilent {
-			continue
-		}
-		mounts[i].State, mounts[i].Error, mounts[i].Raw = m.State, m.Error, m.Raw
-		if m.State == StateOK && json.Unmarshal(m.Raw, &mounts[i].Stats) != nil {
-			mounts[i].State, mounts[i].Error = StateRefused, "its figures are no JSON of this version"
-		}
+func take(mounts []Mount, a answer) {
+	if a.Index < 0 || a.Index >= len(mounts) {
 		return
+	}
+	m := &mounts[a.Index]
+	m.State, m.Error, m.Raw = a.State, a.Error, a.Raw
+	if m.State == StateOK && json.Unmarshal(m.Raw, &m.Stats) != nil {
+		m.State, m.Error = StateRefused, "its figures are no JSON of this version"
 	}
 }
 
@@ -178,12 +182,12 @@ func take(mounts []Mount, m Mount) {
 func PrintAll(w io.Writer, dirs []string) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, dir := range dirs {
+	for i, dir := range dirs {
 		all.Go(func() {
-			m := read(dir)
+			a := answer{i, read(dir)}
 			mu.Lock()
 			defer mu.Unlock()
-			_ = json.NewEncoder(w).Encode(m) // the reader may have gone
+			_ = json.NewEncoder(w).Encode(a) // the reader may have gone
 		})
 	}
 	all.Wait()
