@@ -8,7 +8,7 @@
 //	Mount      mount(2), or fusermount3 without the rights of root; returns a Device
 //	PassedFD   the descriptor of a mount of another process, as CheckPassed checks it
 //	Device     an open connection: FD, Handshake, IsMounted, Unmount, RaiseReadAhead, Abort, Close
-//	At, Find   entries of the mount table; IsAutomount
+//	At, Find   entries of the mount table; FollowLinks, IsAutomount
 //	IsStale    reports a mount without a server
 //	Unmount    umount2(2) or fusermount3, for a mount of any process
 //

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,33 @@ func Above(path string) (inner *Entry, err error) {
 		return false
 	})
 	return inner, err
+}
+
+// maxLinks bounds the links in a row to a mount.
+const maxLinks = 40
+
+// FollowLinks follows the links in path. It sends no request to a mount of xetfs at their end. A
+// stopped process would never answer, and the mount of a dead process or of another user would
+// refuse the request.
+func FollowLinks(path string) (string, error) {
+	for at, n := path, 0; n < maxLinks; n++ {
+		parent, err := filepath.EvalSymlinks(filepath.Dir(at))
+		if err != nil {
+			break
+		}
+		at = filepath.Join(parent, filepath.Base(at))
+		if on, err := At(at); err == nil && on != nil && on.Type == FSType {
+			return at, nil
+		}
+		target, err := os.Readlink(at)
+		if err != nil || filepath.Clean(target) != target {
+			break // a link before a .. would have to be followed first
+		}
+		if at = target; !filepath.IsAbs(target) {
+			at = filepath.Join(parent, target)
+		}
+	}
+	return filepath.EvalSymlinks(path)
 }
 
 // IsAutomount reports whether path is a mount point of an automounter without a mount on it. It

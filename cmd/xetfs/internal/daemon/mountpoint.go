@@ -22,7 +22,7 @@ type mountpoint struct {
 
 // findMountpoint follows the links in path and finds the mount there.
 func findMountpoint(path string) (mountpoint, error) {
-	real, err := followLinks(path)
+	real, err := fusemount.FollowLinks(path)
 	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
 		// A dead mount of another kind does not answer; its parent does.
 		if parent, parentErr := filepath.EvalSymlinks(filepath.Dir(path)); parentErr == nil {
@@ -46,33 +46,6 @@ func findMountpoint(path string) (mountpoint, error) {
 // are none.
 func (m mountpoint) isStale() bool {
 	return m.on != nil && m.on.Type == fusemount.FSType && (endKilled(m) || fusemount.IsStale(m.path))
-}
-
-// maxLinks bounds the links in a row to a mount.
-const maxLinks = 40
-
-// followLinks follows the links in path. It sends no request to a mount of xetfs at their end. A
-// stopped process would never answer, and the mount of a dead process or of another user would
-// refuse the request.
-func followLinks(path string) (string, error) {
-	for at, n := path, 0; n < maxLinks; n++ {
-		parent, err := filepath.EvalSymlinks(filepath.Dir(at))
-		if err != nil {
-			break
-		}
-		at = filepath.Join(parent, filepath.Base(at))
-		if on, err := fusemount.At(at); err == nil && on != nil && on.Type == fusemount.FSType {
-			return at, nil
-		}
-		target, err := os.Readlink(at)
-		if err != nil || filepath.Clean(target) != target {
-			break // a link before a .. would have to be followed first
-		}
-		if at = target; !filepath.IsAbs(target) {
-			at = filepath.Join(parent, target)
-		}
-	}
-	return filepath.EvalSymlinks(path)
 }
 
 // A MountedError means that Source is mounted at Path.

@@ -72,8 +72,7 @@ func compare(a, b string) int {
 	return 0
 }
 
-// Select returns the mounts at some directories. It follows links in their parents, and sends no
-// request to a mount.
+// Select returns the mounts at some directories. It follows links, and sends no request to a mount.
 func Select(all []Mount, dirs []string) ([]Mount, error) {
 	if len(dirs) == 0 {
 		return all, nil
@@ -84,20 +83,28 @@ func Select(all []Mount, dirs []string) ([]Mount, error) {
 		if err != nil {
 			return nil, err
 		}
-		i := slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path })
-		if above := slices.IndexFunc(all, func(m Mount) bool { return strings.HasPrefix(path, m.Dir+"/") }); i < 0 && above >= 0 {
+		i, above := at(all, path)
+		if i < 0 && above < 0 {
+			if real, err := fusemount.FollowLinks(path); err == nil {
+				i, above = at(all, real)
+			}
+		}
+		switch {
+		case i >= 0:
+			chosen = append(chosen, all[i])
+		case above >= 0:
 			return nil, fmt.Errorf("%s: is a folder in a mount; xetfs status %s shows it", ui.Printable(dir), ui.ShellWord(all[above].Dir))
-		}
-		if parent, err := filepath.EvalSymlinks(filepath.Dir(path)); i < 0 && err == nil {
-			path = filepath.Join(parent, filepath.Base(path))
-			i = slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path })
-		}
-		if i < 0 {
+		default:
 			return nil, fmt.Errorf("%s: no xetfs mount; xetfs status lists all of them", ui.Printable(dir))
 		}
-		chosen = append(chosen, all[i])
 	}
 	return chosen, nil
+}
+
+// at returns the indexes of the mount at path and of one above it. Each is -1 if absent.
+func at(all []Mount, path string) (i, above int) {
+	return slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path }),
+		slices.IndexFunc(all, func(m Mount) bool { return strings.HasPrefix(path, m.Dir+"/") })
 }
 
 // Fill adds the figures of the mounts that answer within limit. reader is the command line that
