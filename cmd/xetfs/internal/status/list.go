@@ -27,6 +27,7 @@ const (
 	StateDead    = "dead"    // its process has ended
 	StateSilent  = "silent"  // it did not answer in time
 	StateRefused = "refused" // it is of another user, or of an older xetfs
+	StatePart    = "part"    // it shows a part of another mount, as a bind mount does
 )
 
 // A Mount is one line of a list.
@@ -211,6 +212,8 @@ func read(dir string) Mount {
 	switch {
 	case errors.Is(err, unix.ENOTCONN), errors.Is(err, unix.ECONNABORTED):
 		m.State, m.Error = StateDead, "its process has ended; remove it: xetfs umount "+ui.ShellWord(dir)
+	case errors.Is(err, unix.ENODATA): // only the root of a mount has figures
+		m.State, m.Error = StatePart, "it shows a folder or file of another mount, which has the figures"
 	case errors.Is(err, unix.EACCES), errors.Is(err, os.ErrPermission):
 		m.State, m.Error = StateRefused, "it is of another user"
 	case err != nil:
