@@ -89,33 +89,9 @@ func (p *Pack) closeJSON(s pack.Stats, took time.Duration) error {
 	p.skippedFields(d)
 	d.Field("files", s.Files)
 	d.Field("bytes", s.Bytes)
-	chunkFields(d, s)
-	d.Field("again_chunks", s.Again)
-	d.Field("again_bytes", s.AgainBytes)
-	storedFields(d, s)
-	d.Field("ratio", ratio(s.Bytes, s.Packed))
-	d.Field("compression", ratio(s.NewBytes, s.Packed))
 	d.Field("seconds", took.Seconds())
-	d.Field("bytes_per_second", perSecond(s.Bytes, took))
-	d.Field("stages", map[string]float64{
-		"read_and_cut": s.CutTime.Seconds(), "sha256": s.SHATime.Seconds(), "hash": s.HashTime.Seconds(),
-		"decide": s.DecideTime.Seconds(), "compress": s.PackTime.Seconds(), "place": s.PlaceTime.Seconds(),
-		"store": s.StoreTime.Seconds(),
-	})
+	packFields(d, s, took)
 	return d.Close()
-}
-
-// ratio returns a by b, or nil if b is 0.
-func ratio(a, b int64) *float64 {
-	if b == 0 {
-		return nil
-	}
-	q := float64(a) / float64(b)
-	return &q
-}
-
-func perSecond(bytes int64, took time.Duration) int64 {
-	return int64(float64(bytes) / max(took.Seconds(), 1e-9))
 }
 
 func (p *Pack) summary(s pack.Stats, took time.Duration) []byte {

@@ -122,6 +122,5 @@ func (p *Publish) folderFields(d *ui.Document, r PublishResult) {
 	d.Field("inline_files", c.Inline)
 	d.Field("excluded", r.Excluded)
 	p.skippedFields(d)
-	chunkFields(d, r.Stats)
-	storedFields(d, r.Stats)
+	packFields(d, r.Stats, r.Took)
 }

@@ -2,24 +2,44 @@ package report
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec/pack"
 )
 
-// chunkFields writes the numbers of chunks, of all files that were read.
-func chunkFields(d *ui.Document, s pack.Stats) {
+// packFields writes what the files in shards gave and cost. All commands that pack share them.
+func packFields(d *ui.Document, s pack.Stats, took time.Duration) {
 	d.Field("chunks", s.Chunks)
 	d.Field("new_chunks", s.NewChunks)
 	d.Field("new_bytes", s.NewBytes)
 	d.Field("packed_bytes", s.Packed)
 	d.Field("deduplicated_bytes", s.OldBytes)
-}
-
-// storedFields writes the numbers of stored objects.
-func storedFields(d *ui.Document, s pack.Stats) {
+	d.Field("again_chunks", s.Again)
+	d.Field("again_bytes", s.AgainBytes)
 	d.Field("xorbs", s.Xorbs)
 	d.Field("shards", s.Shards)
+	d.Field("ratio", ratio(s.Bytes, s.Packed))
+	d.Field("compression", ratio(s.NewBytes, s.Packed))
+	d.Field("bytes_per_second", perSecond(s.Bytes, took))
+	d.Field("stages", map[string]float64{
+		"read_and_cut": s.CutTime.Seconds(), "sha256": s.SHATime.Seconds(), "hash": s.HashTime.Seconds(),
+		"decide": s.DecideTime.Seconds(), "compress": s.PackTime.Seconds(), "place": s.PlaceTime.Seconds(),
+		"store": s.StoreTime.Seconds(),
+	})
+}
+
+// ratio returns a by b, or nil if b is 0.
+func ratio(a, b int64) *float64 {
+	if b == 0 {
+		return nil
+	}
+	q := float64(a) / float64(b)
+	return &q
+}
+
+func perSecond(bytes int64, took time.Duration) int64 {
+	return int64(float64(bytes) / max(took.Seconds(), 1e-9))
 }
 
 // chunksText returns the numbers of chunks and new chunks.
