@@ -47,8 +47,8 @@ func newStatus() *cobra.Command {
   STATE    ok, or the problem
 
 A mount whose process was killed or does not answer is one line, too. With --json there is one
-object: {"mounts": [{"mountpoint", "source", "state" (ok, dead, silent, refused, part), "error",
-"stats"}]}. The stats are those of user.xet.stats: xetfs help statistics.`,
+object: {"mounts": [{"mountpoint", "mountpoint_bytes", "source", "state" (ok, dead, silent, refused,
+part), "error", "stats"}]}. The stats are those of user.xet.stats: xetfs help statistics.`,
 		Example: `  xetfs status
   xetfs status --watch /mnt/x
   xetfs status --json | jq '.mounts[] | select(.state != "ok")'`,

@@ -172,7 +172,7 @@ func newDiffDoc(c page.Change, what []string) diffDoc {
 	default:
 		doc.Path = e.Path
 	}
-	doc.Bytes = inspect.OddBytes(doc.Path)
+	doc.Bytes = ui.OddBytes(doc.Path)
 	return doc
 }
 

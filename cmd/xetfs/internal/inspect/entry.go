@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
@@ -27,7 +26,7 @@ type EntryDoc struct {
 
 func NewEntryDoc(e page.Entry) EntryDoc {
 	doc := EntryDoc{
-		Path: e.Path, Bytes: OddBytes(e.Path), Type: typeOf(e),
+		Path: e.Path, Bytes: ui.OddBytes(e.Path), Type: typeOf(e),
 		Mode: fmt.Sprintf("%04o", e.Mode&0o7777), Modified: ui.FileTime(e.ModTime),
 	}
 	switch e.Type {
@@ -46,14 +45,6 @@ func NewEntryDoc(e page.Entry) EntryDoc {
 		doc.UID, doc.GID = &e.Owner.UID, &e.Owner.GID
 	}
 	return doc
-}
-
-// OddBytes returns the bytes of a path that is no UTF-8, which JSON cannot hold; else nil.
-func OddBytes(path string) []byte {
-	if utf8.ValidString(path) {
-		return nil
-	}
-	return []byte(path)
 }
 
 // typeOf is what JSON calls the type of an entry.

@@ -106,5 +106,5 @@ func newLinkDoc(l page.Link) linkDoc {
 	if err != nil {
 		path = l.Last // of a page that was checked it is a path
 	}
-	return linkDoc{LastPath: path, Bytes: OddBytes(path), Hash: l.Page.String(), Identity: l.Identity.String(), Size: l.Size, Entries: l.Entries, Below: l.Bytes}
+	return linkDoc{LastPath: path, Bytes: ui.OddBytes(path), Hash: l.Page.String(), Identity: l.Identity.String(), Size: l.Size, Entries: l.Entries, Below: l.Bytes}
 }

@@ -123,6 +123,7 @@ func faultLine(f verify.Fault) string {
 // A faultDoc is a fault in JSON.
 type faultDoc struct {
 	Path   string      `json:"path"`
+	Bytes  []byte      `json:"path_bytes"` // base64 of a path that is no UTF-8; else null
 	Kind   *string     `json:"kind"`
 	Hash   *codec.Hash `json:"hash"`
 	Offset *int64      `json:"offset"` // in the shard or xorb
@@ -130,7 +131,7 @@ type faultDoc struct {
 }
 
 func newFaultDoc(f verify.Fault) faultDoc {
-	doc := faultDoc{Path: f.Path, Reason: f.Err.Error()}
+	doc := faultDoc{Path: f.Path, Bytes: ui.OddBytes(f.Path), Reason: f.Err.Error()}
 	if f.Kind != "" {
 		doc.Kind, doc.Hash = &f.Kind, &f.Hash
 	}

@@ -71,7 +71,8 @@ type findingDoc struct {
 	Symbol  *string `json:"symbol"`
 	Version *uint64 `json:"version"`
 	Path    *string `json:"path"`
-	Offset  *int64  `json:"offset"` // in the object
+	Bytes   []byte  `json:"path_bytes"` // base64 of a path that is no UTF-8; else null
+	Offset  *int64  `json:"offset"`     // in the object
 	Reason  string  `json:"reason"`
 	Missing bool    `json:"missing"`
 	Hidden  bool    `json:"hidden,omitempty"`
@@ -87,7 +88,7 @@ func newFindingDoc(f sweep.Finding) findingDoc {
 		doc.Symbol, doc.Version = &f.Symbol, &f.Version
 	}
 	if f.Path != "" {
-		doc.Path = &f.Path
+		doc.Path, doc.Bytes = &f.Path, ui.OddBytes(f.Path)
 	}
 	var corrupt *codec.CorruptError
 	if errors.As(f.Err, &corrupt) {

@@ -40,6 +40,7 @@ func NewPack(o Output, list bool) *Pack {
 // A packedDoc is a file in JSON.
 type packedDoc struct {
 	Path   string     `json:"path"`
+	Bytes  []byte     `json:"path_bytes"` // base64 of a path that is no UTF-8; else null
 	Size   int64      `json:"size"`
 	Hash   codec.Hash `json:"hash"`
 	SHA256 *string    `json:"sha256"`
@@ -50,7 +51,7 @@ func (p *Pack) File(e *ingest.Entry) {
 	if !p.list {
 		return
 	}
-	doc := packedDoc{Path: e.FullPath(), Size: e.Size, Hash: e.ID.File}
+	doc := packedDoc{Path: e.FullPath(), Bytes: ui.OddBytes(e.FullPath()), Size: e.Size, Hash: e.ID.File}
 	sum := "-"
 	if e.SHA256 != nil {
 		doc.SHA256 = inspect.PlainHex(*e.SHA256)

@@ -33,7 +33,8 @@ const (
 // A Mount is one line of a list.
 type Mount struct {
 	Dir    string          `json:"mountpoint"`
-	Source string          `json:"source"` // as in the mount table
+	Bytes  []byte          `json:"mountpoint_bytes"` // base64 of a path that is no UTF-8; else null
+	Source string          `json:"source"`           // as in the mount table
 	State  string          `json:"state"`
 	Error  string          `json:"error,omitempty"` // of a mount in another state than StateOK
 	Raw    json.RawMessage `json:"stats,omitempty"` // of a mount in StateOK
@@ -48,7 +49,7 @@ func Mounts() ([]Mount, error) {
 	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
 		delete(byDir, e.Point)
 		if e.Type == fusemount.FSType {
-			byDir[e.Point] = Mount{Dir: e.Point, Source: e.Source, State: StateSilent}
+			byDir[e.Point] = Mount{Dir: e.Point, Bytes: ui.OddBytes(e.Point), Source: e.Source, State: StateSilent}
 		}
 		return false
 	})

@@ -21,6 +21,7 @@ type Notices struct {
 // A Skipped is a path that a command skipped, as --json shows it. The names are a promise.
 type Skipped struct {
 	Path    string `json:"path"`
+	Bytes   []byte `json:"path_bytes"` // base64 of a path that is no UTF-8; else null
 	Why     string `json:"why"`
 	Missing bool   `json:"missing,omitempty"`
 }
@@ -42,6 +43,7 @@ func (n *Notices) Note(text string) {
 func (n *Notices) Skip(s Skipped) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	s.Bytes = OddBytes(s.Path)
 	n.skipped = append(n.skipped, s)
 	if s.Missing {
 		n.missing++
