@@ -85,8 +85,8 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 		Now:         time.Now,
 		NoRanges:    origin.ErrNoRanges,
 	}
-	if f := cache.folder(); !cache.dir.value.off && f.Err == nil {
-		m.CacheDir = f.Path
+	if f := cache.folder(); !cache.dir.value.off {
+		m.CacheDir, m.CacheErr, m.NamedCache = f.Path, f.Check(), f.Named
 	}
 	return m
 }

@@ -49,6 +49,8 @@ type Machine struct {
 	OpenFiles   uint64       // limit of open files
 	FileSystem  func(path string) (unix.Statfs_t, error)
 	CacheDir    string                  // "": none
+	CacheErr    error                   // why there can be no disk cache; nil: there can
+	NamedCache  bool                    // the user names the place, so a mount fails without it
 	Mountpoint  string                  // "": none
 	CheckFolder func(path string) error // of the mountpoint
 	IsMounted   func(err error) bool    // reports whether an error of CheckFolder means that Source is mounted
@@ -71,7 +73,7 @@ const maxSkew = 5 * time.Minute
 // Examine runs all checks that apply.
 func Examine(ctx context.Context, m Machine) []Finding {
 	all := []Finding{m.fuse(), m.allowOther(), m.passthrough(), m.openFiles()}
-	if m.CacheDir != "" {
+	if m.CacheDir != "" || m.CacheErr != nil {
 		all = append(all, m.cache()...)
 	}
 	if m.Mountpoint != "" {
@@ -143,6 +145,13 @@ var networkTypes = map[int64]string{
 }
 
 func (m Machine) cache() []Finding {
+	if m.CacheErr != nil {
+		f := failed("cache", m.CacheErr, "name another folder with --cache-dir")
+		if !m.NamedCache {
+			f.State = Note
+		}
+		return []Finding{f}
+	}
 	st, err := m.FileSystem(m.CacheDir)
 	if err != nil {
 		return []Finding{failed("cache", fmt.Errorf("%s: %w", m.CacheDir, err), "name another folder with --cache-dir")}

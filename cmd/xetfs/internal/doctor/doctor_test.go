@@ -59,6 +59,10 @@ func TestFaults(t *testing.T) {
 		{"no capability", func(m *Machine) { m.CanPass = false }, "passthrough note", "as root"},
 		{"few open files", func(m *Machine) { m.OpenFiles = 1024 }, "limits problem", "ulimit -n"},
 		{"cache on NFS", fileSystem(unix.Statfs_t{Type: unix.NFS_SUPER_MAGIC, Bavail: 1 << 30, Frsize: 4096}), "cache problem", "--cache-dir"},
+		{"no place for a cache", func(m *Machine) {
+			m.CacheErr = errors.New("neither XDG_CACHE_HOME nor HOME is an absolute path; say where with --cache-dir")
+		}, "cache note", "say where"},
+		{"cache in a file", func(m *Machine) { m.CacheErr, m.NamedCache = unix.ENOTDIR, true }, "cache problem", "another folder"},
 		{"full disk", fileSystem(unix.Statfs_t{Type: unix.EXT4_SUPER_MAGIC, Bavail: 100, Frsize: 4096}), "space problem", "make room"},
 		{"mountpoint", func(m *Machine) { m.CheckFolder = func(string) error { return unix.ENOENT } }, "mountpoint problem", "another folder"},
 		{"unreachable", open(errors.New("https://host/store: connection refused")), "origin problem", "the network"},

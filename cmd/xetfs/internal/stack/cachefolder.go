@@ -77,6 +77,33 @@ func (f *CacheFolder) SetLimits(size, free func(total int64) int64) {
 	}
 }
 
+// Check returns an error if the folder cannot be made, or is not writable. It changes nothing.
+func (f *CacheFolder) Check() error {
+	if f.Err != nil {
+		return f.Err
+	}
+	path := f.Path
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	for errors.Is(err, unix.ENOENT) && path != "/" {
+		path = filepath.Dir(path)
+		err = unix.Stat(path, &st)
+	}
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		err = unix.ENOTDIR
+	}
+	if err == nil {
+		err = unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case path != f.Path:
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("disk cache %s: %w", f.Path, err)
+}
+
 // CheckApart refuses a disk cache below the mount, which would deadlock, and one in a folder
 // with data.
 func (f *CacheFolder) CheckApart(source, mountpoint string) error {
