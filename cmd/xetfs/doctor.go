@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/doctor"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -106,17 +106,23 @@ func addOrigin(cmd *cobra.Command, m *doctor.Machine, source string) error {
 	if err := stack.CheckSource(source); err != nil && stack.IsAddress(source) {
 		return err
 	}
+	m.Local = !stack.IsAddress(source)
 	m.Open = func(ctx context.Context) (isEmpty bool, err error) {
-		if stack.IsAddress(source) {
+		remote := remoteOptions(cmd, source)
+		remote.Counters = new(fetch.Counters)
+		if !m.Local {
 			limited, cancel := context.WithTimeout(ctx, doctorLimit)
 			defer cancel()
 			ctx = limited
 		}
 		s, err := stack.OpenSource(ctx, source, stack.Options{
-			Budget: stack.DivideMemory(stack.DefaultMemory), Log: noticeLogger(cmd), Remote: remoteOptions(cmd, source), Ranges: true,
+			Budget: stack.DivideMemory(stack.DefaultMemory), Log: noticeLogger(cmd), Remote: remote, Ranges: true,
 		})
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("%s: no answer within %v", m.Source, doctorLimit)
+			if last := remote.Counters.Load().LastError; last != "" {
+				err = fmt.Errorf("%w: %s", err, last)
+			}
 		}
 		if err != nil {
 			return false, err
@@ -125,7 +131,7 @@ func addOrigin(cmd *cobra.Command, m *doctor.Machine, source string) error {
 		return s.IsEmpty(ctx)
 	}
 	if server := serverOf(source); server != "" {
-		m.ServerTime = func(ctx context.Context) (time.Time, error) { return serverTime(ctx, server) }
+		m.ServerTime = func(ctx context.Context) (time.Time, error) { return doctor.ServerTime(ctx, server, doctorLimit) }
 	}
 	return nil
 }
@@ -137,23 +143,6 @@ func serverOf(source string) string {
 		return ""
 	}
 	return (&url.URL{Scheme: strings.ToLower(u.Scheme), Host: u.Host, Path: "/"}).String()
-}
-
-// serverTime returns the Date of a web server. It sends no token.
-func serverTime(ctx context.Context, server string) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, doctorLimit)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, server, nil)
-	if err != nil {
-		return time.Time{}, err
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(request)
-	if err != nil {
-		return time.Time{}, err
-	}
-	answer.Body.Close()
-	return http.ParseTime(answer.Header.Get("Date"))
 }
 
 // writeFindings prints findings. Its error is the exit status if one is a problem.

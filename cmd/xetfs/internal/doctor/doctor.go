@@ -1,8 +1,9 @@
 // Package doctor looks for reasons why a mount would fail or be slow.
 //
-//	Machine   the state of this machine and of the origin, as functions that tests replace
-//	Examine   all findings about it
-//	Finding   one result: what was checked, its state and what to do
+//	Machine     the state of this machine and of the origin, as functions that tests replace
+//	Examine     all findings about it
+//	ServerTime  the time of a web server
+//	Finding     one result: what was checked, its state and what to do
 package doctor
 
 import (
@@ -10,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -55,6 +58,7 @@ type Machine struct {
 	CheckFolder func(path string) error // of the mountpoint
 	IsMounted   func(err error) bool    // reports whether an error of CheckFolder means that Source is mounted
 	Source      string                  // "": none
+	Local       bool                    // Source is a folder of this machine
 	Open        func(context.Context) (isEmpty bool, err error)
 	ServerTime  func(context.Context) (time.Time, error) // nil: no web server
 	Now         func() time.Time
@@ -189,6 +193,8 @@ func (m Machine) origin(ctx context.Context) Finding {
 		return Finding{"origin", Note, m.Source + " has no shard, so the mount would be empty", "publish a folder into it (xetfs publish), or choose another SOURCE"}
 	case err == nil:
 		return good("origin", "%s answers", m.Source)
+	case m.Local:
+		return failed("origin", err, "name a folder with shards and xorbs that this user can read, or an address")
 	case m.NoRanges != nil && errors.Is(err, m.NoRanges):
 		return failed("ranges", err, "use a server that answers range requests, or xetfs serve")
 	case errors.Is(err, iofs.ErrPermission):
@@ -202,7 +208,7 @@ func (m Machine) origin(ctx context.Context) Finding {
 func (m Machine) clock(ctx context.Context) Finding {
 	at, err := m.ServerTime(ctx)
 	if err != nil {
-		return Finding{Check: "clock", State: Note, Text: "the server sends no time, so the clock was not compared"}
+		return Finding{Check: "clock", State: Note, Text: fmt.Sprintf("the clock was not compared: %v", err)}
 	}
 	skew := m.Now().Sub(at).Round(time.Second)
 	if skew.Abs() > maxSkew {
@@ -210,4 +216,29 @@ func (m Machine) clock(ctx context.Context) Finding {
 			"set the clock (timedatectl set-ntp true)"}
 	}
 	return good("clock", "it agrees with that of the server")
+}
+
+// ServerTime returns the Date of the web server at an address. It sends no token.
+func ServerTime(ctx context.Context, address string, limit time.Duration) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(request)
+	if err != nil {
+		var wrapped *url.Error
+		if errors.As(err, &wrapped) {
+			err = wrapped.Err // without the address
+		}
+		return time.Time{}, err
+	}
+	answer.Body.Close()
+	at, err := http.ParseTime(answer.Header.Get("Date"))
+	if err != nil {
+		err = errors.New("the server sends no time")
+	}
+	return at, err
 }

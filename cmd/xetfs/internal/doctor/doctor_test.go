@@ -69,6 +69,12 @@ func TestFaults(t *testing.T) {
 		{"no ranges", open(fmt.Errorf("https://host/store: %w", errNoRanges)), "ranges problem", "range requests"},
 		{"token", open(fmt.Errorf("https://host/store: %w", iofs.ErrPermission)), "token problem", "renew the token"},
 		{"empty", func(m *Machine) { m.Open = func(context.Context) (bool, error) { return true, nil } }, "origin note", "xetfs publish"},
+		{"no folder", func(m *Machine) {
+			m.Local, m.Open = true, func(context.Context) (bool, error) { return false, iofs.ErrPermission }
+		}, "origin problem", "this user can read"},
+		{"no time", func(m *Machine) {
+			m.ServerTime = func(context.Context) (time.Time, error) { return time.Time{}, unix.ECONNREFUSED }
+		}, "clock note", ""},
 		{"clock", func(m *Machine) { m.Now = func() time.Time { return time.Unix(1_700_003_600, 0) } }, "clock problem", "timedatectl"},
 	}
 	for _, tt := range tests {
