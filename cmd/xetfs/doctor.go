@@ -78,7 +78,7 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 		Fuse:        func() error { return fusemount.Check(false) },
 		AllowOther:  func() bool { return fusemount.Check(true) == nil || fusemount.Check(false) != nil },
 		Release:     unix.ByteSliceToString(name.Release[:]),
-		CanPass:     unix.Geteuid() == 0,
+		CanPass:     doctor.HasSysAdmin(),
 		OpenFiles:   limit.Max, // a mount raises its limit to it
 		FileSystem:  fileSystemOf,
 		CheckFolder: daemon.CheckMountpoint,

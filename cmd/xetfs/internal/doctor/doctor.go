@@ -13,6 +13,8 @@ import (
 	iofs "io/fs"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,9 +130,19 @@ func (m Machine) passthrough() Finding {
 			"use Linux 6.9 or newer"}
 	}
 	if !m.CanPass {
-		return Finding{"passthrough", Note, "passthrough needs CAP_SYS_ADMIN, so cached files are slower", "mount as root"}
+		return Finding{"passthrough", Note, "passthrough needs CAP_SYS_ADMIN, so cached files are slower", "mount as root with that capability, outside of user namespaces"}
 	}
 	return good("passthrough", "the kernel can read cached files directly")
+}
+
+// HasSysAdmin reports whether this process has CAP_SYS_ADMIN. The kernel counts it for passthrough
+// only outside of user namespaces: there, all IDs map to themselves.
+func HasSysAdmin() bool {
+	var data [2]unix.CapUserData // version 3 has two words
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0])
+	ids, idsErr := os.ReadFile("/proc/self/uid_map")
+	isMapped := idsErr == nil && !slices.Equal(strings.Fields(string(ids)), []string{"0", "0", "4294967295"})
+	return err == nil && data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0 && !isMapped
 }
 
 func (m Machine) openFiles() Finding {
