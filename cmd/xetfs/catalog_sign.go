@@ -38,7 +38,10 @@ ssh-keygen -Y sign has made of that text. A deleted version cannot be signed.`,
 			if err != nil {
 				return err
 			}
-			if o.print {
+			switch {
+			case o.print && o.asJSON:
+				return usageError{errors.New("--print excludes --json")}
+			case o.print:
 				return printText(cmd, args[0], t)
 			}
 			return o.sign(cmd, args[0], t)
