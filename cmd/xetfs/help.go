@@ -101,11 +101,14 @@ next:
 	return cmd, nil
 }
 
-// setHelp makes all commands print the help of helpText.
-func setHelp(root *cobra.Command) {
+// setHelp makes all commands print the help of helpText. Package cobra drops the error of printing, which
+// failed returns.
+func setHelp(root *cobra.Command) (failed func() error) {
+	var err error
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		fmt.Fprint(cmd.OutOrStdout(), helpText(cmd, ui.Columns(cmd.OutOrStdout())))
+		_, err = fmt.Fprint(cmd.OutOrStdout(), helpText(cmd, ui.Columns(cmd.OutOrStdout())))
 	})
+	return func() error { return err }
 }
 
 // helpText returns the help of a command, wrapped at width columns.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -82,8 +83,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	addCompletion(root)
+	helpErr := setHelp(root)
 	cmd, err := root.ExecuteContextC(ctx)
-	err = withMissingPlace(cmd, err)
+	err = withMissingPlace(cmd, cmp.Or(err, helpErr()))
 	status := exitStatus(ctx, err)
 	if line := errorLine(cmd, err, status); line != "" {
 		fmt.Fprintln(stderr, line)
@@ -120,7 +122,6 @@ in it. SOURCE is a STORE, its web address, a repository of the Hub, or any folde
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
 	addCommands(root)
-	setHelp(root)
 	return root
 }
 
