@@ -80,7 +80,7 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 		Release:     unix.ByteSliceToString(name.Release[:]),
 		CanPass:     doctor.HasSysAdmin(),
 		OpenFiles:   limit.Max, // a mount raises its limit to it
-		FileSystem:  fileSystemOf,
+		FileSystem:  stack.FileSystem,
 		CheckFolder: daemon.CheckMountpoint,
 		Now:         time.Now,
 		NoRanges:    origin.ErrNoRanges,
@@ -89,12 +89,6 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 		m.CacheDir, m.CacheErr, m.NamedCache = f.Path, f.Check(), f.Named
 	}
 	return m
-}
-
-// fileSystemOf returns the file system of a path, which need not exist.
-func fileSystemOf(path string) (st unix.Statfs_t, err error) {
-	err = unix.Statfs(existing(path), &st)
-	return st, err
 }
 
 // doctorLimit is the time that an origin has to answer.

@@ -139,17 +139,18 @@ func realPath(path string) (string, error) {
 
 // FileSystemSize returns the bytes of the file system of a path, which need not exist yet.
 func FileSystemSize(path string) (int64, error) {
-	st, err := fileSystem(path)
+	st, err := FileSystem(path)
 	return int64(st.Blocks) * st.Frsize, err //nolint:gosec // no file system has 2^63 bytes
 }
 
 // FileSystemFree returns the bytes of the file system that users may still fill.
 func FileSystemFree(path string) (int64, error) {
-	st, err := fileSystem(path)
+	st, err := FileSystem(path)
 	return int64(st.Bavail) * st.Frsize, err //nolint:gosec // as above
 }
 
-func fileSystem(path string) (st unix.Statfs_t, err error) {
+// FileSystem returns the file system of a path, which need not exist yet.
+func FileSystem(path string) (st unix.Statfs_t, err error) {
 	err = unix.Statfs(path, &st)
 	for errors.Is(err, unix.ENOENT) && path != "/" {
 		path = filepath.Dir(path)
