@@ -32,6 +32,13 @@ type mountError struct{ error }
 
 func (e mountError) Unwrap() error { return e.error }
 
+// A pathError is about a path of the user that may look like a key. No part of it becomes words.
+type pathError struct{ error }
+
+func (e pathError) Error() string { return sentence(e.error) }
+
+func (e pathError) Unwrap() error { return e.error }
+
 // A statusError is the exit status of an error that has been reported elsewhere.
 type statusError int
 

@@ -105,10 +105,13 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	return ui.Printable(cmd.CommandPath() + ": " + text)
 }
 
-// userText returns the text of err for a user. Keys of the store become words. An error of a local
+// userText returns the text of err for a user. Keys of the store become words, except in a pathError. An error of a local
 // store gets a next step, and so does a shortage or a read-only file system of this machine.
 func userText(err error) string {
-	text := names.InWords(sentence(err))
+	text := sentence(err)
+	if !errors.As(err, new(pathError)) {
+		text = names.InWords(text)
+	}
 	var local *origin.LocalError
 	switch {
 	case strings.Contains(text, "; "):

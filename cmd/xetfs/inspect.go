@@ -43,13 +43,18 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
   xetfs inspect --json db/000003.log          the records of a LevelDB
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
 		Args: arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if as != "" && !slices.Contains(inspect.Kinds, as) {
 				return usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
 			}
 			if html == "-" && asJSON {
 				return usageError{errors.New("--html - excludes --json")}
 			}
+			defer func() {
+				if err != nil {
+					err = pathError{err}
+				}
+			}()
 			show := func(r io.ReaderAt, size int64) error {
 				out := cmd.OutOrStdout()
 				if html != "" {
