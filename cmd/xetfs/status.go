@@ -90,7 +90,7 @@ func (o *statusOptions) run(ctx context.Context, w io.Writer, dirs []string) err
 		before = mounts
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case <-time.After(watchInterval):
 		}
 	}
