@@ -15,8 +15,8 @@ import (
 // rereadEach is the time between two reads of the credentials during a pause.
 const rereadEach = time.Second
 
-// credentials are the header Authorization of the requests to one server. After a 401 they are
-// read again, so that a token can be rotated. A server that refuses them gets no further request
+// credentials are the header Authorization of the requests to one server. After a 401 or 403 they
+// are read again, so that a token can be rotated. A server that answers 401 gets no further request
 // during a pause, which ends early if they change.
 type credentials struct {
 	read func() (string, error)
@@ -124,7 +124,7 @@ var errRotated = fmt.Errorf("%w: the credentials have changed", origin.ErrUnavai
 func (c *credentials) classify(r *http.Response, _ []byte) error {
 	switch r.StatusCode {
 	case http.StatusForbidden:
-		return errForbidden
+		return c.forbid(r.Request)
 	case http.StatusUnauthorized:
 		return c.refuse(r.Request)
 	}
@@ -137,27 +137,51 @@ func (c *credentials) refuse(r *http.Request) error {
 	if c.read == nil {
 		return errNoToken
 	}
-	sent := r.Header.Get("Authorization")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sent != "" && sent != c.value {
-		return errRotated // another request noticed the change
-	}
-	changed, err := c.readLocked()
+	sent := r.Header.Get("Authorization")
+	changed, err := c.rereadLocked(sent)
 	switch {
 	case err != nil:
 		return err
 	case c.value != "" && !fetch.IsConfidential(r.URL):
 		return errPlain
-	case c.value != "" && sent == "" && !changed:
-		return errElsewhere
 	case changed:
 		return errRotated
+	case c.value != "" && sent == "":
+		return errElsewhere
 	}
 	now := time.Now()
 	c.pause = origin.RefusalPause(c.pause)
 	c.next, c.reread = now.Add(c.pause), now.Add(rereadEach)
 	return c.refusalLocked()
+}
+
+// forbid returns the error of a 403 to a request. It reads the credentials again. A 403 starts no
+// pause, because it may concern one object.
+func (c *credentials) forbid(r *http.Request) error {
+	if c.read == nil {
+		return errForbidden
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed, err := c.rereadLocked(r.Header.Get("Authorization"))
+	switch {
+	case err != nil:
+		return err
+	case changed:
+		return errRotated
+	}
+	return errForbidden
+}
+
+// rereadLocked reads the credentials after a request with the header sent was refused. It reports
+// whether they have changed, also if another request noticed that.
+func (c *credentials) rereadLocked(sent string) (changed bool, err error) {
+	if sent != "" && sent != c.value {
+		return true, nil
+	}
+	return c.readLocked()
 }
 
 // accept ends the pause after an answer other than a refusal.

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -30,9 +31,10 @@ import (
 // canary is a token that no error and no log may contain.
 const canary = "CANARY-7f3a"
 
-// A guard answers 401 to requests without its token.
+// A guard refuses requests without its token.
 type guard struct {
 	token    atomic.Value // string: the header; "": all requests are refused
+	status   int          // of a refusal; 0: 401
 	requests atomic.Int64
 	next     http.Handler
 }
@@ -46,7 +48,7 @@ func newGuard(header string) *guard {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.requests.Add(1)
 	if want := g.token.Load(); want == "" || r.Header.Get("Authorization") != want {
-		w.WriteHeader(http.StatusUnauthorized)
+		w.WriteHeader(cmp.Or(g.status, http.StatusUnauthorized))
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -144,6 +146,49 @@ func TestO04_TokenRefused(t *testing.T) {
 		time.Sleep(time.Second)
 		if err := get(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// O03: a server answers 403 to an old token. Each 403 reads the token again, and only a new token
+// repeats the request, once.
+func TestO03_TokenForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		var token atomic.Value
+		token.Store("Bearer old")
+		g := newGuard("Bearer " + canary)
+		g.status = http.StatusForbidden
+		var log bytes.Buffer
+		s := open(t, "https://store.example", through(g, func() (string, error) {
+			reads.Add(1)
+			return token.Load().(string), nil
+		}, &log))
+		steps := []struct {
+			name, token     string
+			requests, reads int64
+			good            bool
+		}{
+			{"old token", "Bearer old", 1, 2, false}, // the first request reads the token, too
+			{"the same again", "Bearer old", 1, 1, false},
+			{"another wrong token", "Bearer wrong", 2, 2, false},
+			{"right token", "Bearer " + canary, 2, 1, true},
+			{"still right", "Bearer " + canary, 1, 0, true},
+		}
+		for _, step := range steps {
+			token.Store(step.token)
+			g.requests.Store(0)
+			reads.Store(0)
+			_, _, err := s.Get(t.Context(), refKey, "")
+			if (err == nil) != step.good || err != nil && (!errors.Is(err, iofs.ErrPermission) || !strings.Contains(err.Error(), "403 Forbidden")) {
+				t.Errorf("%s: Get = %v, good %v", step.name, err, step.good)
+			}
+			if n, r := g.requests.Load(), reads.Load(); n != step.requests || r != step.reads {
+				t.Errorf("%s: %d requests and %d reads of the token, want %d and %d", step.name, n, r, step.requests, step.reads)
+			}
+		}
+		if n := strings.Count(log.String(), "auth_refreshed"); n != 2 || strings.Contains(log.String(), canary) {
+			t.Errorf("%d events, want 2: %s", n, &log)
 		}
 	})
 }
