@@ -32,6 +32,7 @@ func WriteGet(w io.Writer, r GetResult, asJSON bool) error {
 		doc.Field("written", r.Written)
 		doc.Field("fetched", r.Fetched)
 		doc.Field("failed", r.Failed)
+		doc.Field("left_shards", r.Damaged)
 		doc.Field("seconds", r.Took.Seconds())
 		err = doc.Close()
 	} else {

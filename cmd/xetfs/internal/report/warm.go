@@ -30,6 +30,7 @@ func WriteWarm(w io.Writer, r WarmResult, asJSON bool) error {
 		doc.Field("already", r.Already)
 		doc.Field("fetched", r.Fetched)
 		doc.Field("failed", r.Failed)
+		doc.Field("left_shards", r.Damaged)
 		doc.Field("seconds", r.Took.Seconds())
 		err = doc.Close()
 	} else {
