@@ -103,9 +103,14 @@ func (o *statusOptions) list(ctx context.Context, dirs []string) ([]status.Mount
 		mounts, err = status.Select(mounts, dirs)
 	}
 	if err == nil {
-		err = status.Fill(ctx, mounts, []string{os.Args[0], "status", "--" + statusReader, "--"}, o.wait)
+		err = fillMounts(ctx, mounts, o.wait)
 	}
 	return mounts, err
+}
+
+// fillMounts adds the figures of the mounts that answer within limit.
+func fillMounts(ctx context.Context, mounts []status.Mount, limit time.Duration) error {
+	return status.Fill(ctx, mounts, []string{os.Args[0], "status", "--" + statusReader, "--"}, limit)
 }
 
 func (o *statusOptions) print(w io.Writer, mounts, before []status.Mount) error {

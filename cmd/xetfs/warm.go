@@ -7,21 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/report"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/status"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/warm"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
-	"github.com/xetfs/xetfs/fs/fusemount"
 )
 
 // warmOptions are the flags of warm.
@@ -51,7 +47,7 @@ the other files are fetched all the same.
 
 The disk cache is in ~/.cache/xetfs/disk, or where --cache-dir says. While a mount of SOURCE
 writes to it, the files are read through that mount, which stores them, if it shows the version.
-Instead of SOURCE, there may be paths in a mount.`,
+Instead of SOURCE, there may be paths in a mount. The options of the mount then count.`,
 		Annotations: see("cache", "versions", "json"),
 		Example: `  xetfs warm https://example.org/store org/model
   xetfs warm https://example.org/store org/model@12 config.json weights
@@ -77,19 +73,33 @@ Instead of SOURCE, there may be paths in a mount.`,
 // A mount that owns the disk cache stores the files, if the arguments are paths in it, or if it
 // shows them.
 func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) error {
-	if inMount(folder) && isGiven(cmd.Flags().Lookup(allowedName)) {
-		return usageError{fmt.Errorf("%s is in a mount, which decides about signatures: --allowed-signers goes to xetfs mount", folder)}
-	}
-	if inMount(folder) {
+	if len(status.Around(folder)) > 0 {
+		if err := o.checkInMount(cmd, folder); err != nil {
+			return err
+		}
 		return throughMount(cmd, append([]string{folder}, args...), o.asJSON)
 	}
 	err := o.runCommand(cmd, folder, args)
-	if errors.As(err, new(*stack.BusyError)) && o.signers.allowed == "" {
-		if paths := o.mountedPaths(cmd, folder, args); paths != nil {
+	var busy *stack.BusyError
+	if errors.As(err, &busy) && o.signers.allowed == "" && !o.chunks {
+		if paths := o.mountedPaths(cmd, busy.Owner, folder, args); paths != nil {
 			return throughMount(cmd, paths, o.asJSON)
 		}
 	}
 	return err
+}
+
+// checkInMount refuses the flags that have no effect on a path in a mount.
+func (o *warmOptions) checkInMount(cmd *cobra.Command, path string) error {
+	if isGiven(cmd.Flags().Lookup(allowedName)) {
+		return usageError{fmt.Errorf("%s is in a mount, which decides about signatures: --allowed-signers goes to xetfs mount", path)}
+	}
+	for _, name := range []string{"bare", "cache-dir", "cache-free", "cache-size", "chunks"} {
+		if isGiven(cmd.Flags().Lookup(name)) {
+			return usageError{fmt.Errorf("%s is in a mount, which has its own options: leave --%s out, or name SOURCE", path, name)}
+		}
+	}
+	return nil
 }
 
 // runCommand warms with a disk cache that this process owns.
@@ -166,7 +176,10 @@ func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 	if f.Err != nil {
 		return nil, f.Err
 	}
-	f.IfBusy = "read the files through a mount that shows them, or name another folder with --cache-dir"
+	f.IfBusy = "name another folder with --cache-dir"
+	if !o.chunks {
+		f.IfBusy = "read the files through a mount that shows them, or " + f.IfBusy
+	}
 	return f, cmp.Or(cmp.Or(f.CheckApart(source, ""), o.cache.limit(f)), f.Err)
 }
 
@@ -199,28 +212,6 @@ func (o *warmOptions) fits(all warm.Selection, d *disk.Store, cache *stack.Cache
 	return nil
 }
 
-// inMount reports whether a path is in a mount of xetfs.
-func inMount(path string) bool {
-	if stack.IsAddress(path) {
-		return false
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if err == nil {
-		real, err = filepath.Abs(real)
-	}
-	if err != nil {
-		return false
-	}
-	longest, is := "", false
-	_, err = fusemount.Find("self", func(e *fusemount.Entry) bool {
-		if len(e.Point) >= len(longest) && ui.Within(real, e.Point) {
-			longest, is = e.Point, e.Type == fusemount.FSType
-		}
-		return false
-	})
-	return is && err == nil
-}
-
 // throughMount warms paths of mounts.
 func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
 	bar := newProgress(cmd, "warm")
@@ -238,24 +229,26 @@ func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
 	return report.WriteWarm(cmd.OutOrStdout(), report.WarmResult{Result: result, All: all, Took: time.Since(started)}, asJSON)
 }
 
-// mountedPaths returns the paths in a mount of SOURCE that the arguments of warm name. It returns
-// nil if no mount shows them.
-func (o *warmOptions) mountedPaths(cmd *cobra.Command, source string, args []string) []string {
-	address := source
-	if !stack.IsAddress(source) {
-		if abs, err := filepath.Abs(source); err == nil {
-			address = abs
-		}
-	}
-	want := strings.TrimRight(stack.WithoutSecrets(address), "/")
-	found, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
-		return e.Type == fusemount.FSType && strings.TrimRight(e.Source, "/") == want
-	})
-	if err != nil || found == nil {
+// mountWait is the longest wait for the figures of the mounts of SOURCE.
+const mountWait = 10 * time.Second
+
+// mountedPaths returns the paths that the arguments of warm name, in the mount of SOURCE whose process owner
+// writes to the disk cache. It returns nil if no such mount shows them.
+func (o *warmOptions) mountedPaths(cmd *cobra.Command, owner int, source string, args []string) []string {
+	mounts, err := status.Mounts()
+	if err != nil {
 		return nil
 	}
-	base, args, err := o.mountedTree(cmd, found.Point, source, args)
-	if err != nil {
+	mounts = status.FromSource(mounts, source)
+	if err := fillMounts(cmd.Context(), mounts, mountWait); err != nil {
+		return nil
+	}
+	found := status.WritingTo(mounts, owner)
+	if found == nil {
+		return nil
+	}
+	base, args, err := o.mountedTree(cmd, found, source, args)
+	if err != nil || base == "" {
 		return nil
 	}
 	paths := make([]string, 0, max(1, len(args)))
@@ -277,12 +270,12 @@ func (o *warmOptions) mountedPaths(cmd *cobra.Command, source string, args []str
 	return paths
 }
 
-// mountedTree returns the folder of a mount of SOURCE with the tree that the arguments name, and the paths in the
-// tree. It compares the version with that of SOURCE, since a mount may show an older one. A repository of the
-// Hub is one tree, and its mount counts as it is.
-func (o *warmOptions) mountedTree(cmd *cobra.Command, point, source string, args []string) (folder string, paths []string, err error) {
+// mountedTree returns the folder of a mount of SOURCE with the tree that the arguments name, or "", and the
+// paths in the tree. It compares the version with that of SOURCE, since a mount may show an older one. A
+// repository of the Hub is one tree, and its mount counts as it is.
+func (o *warmOptions) mountedTree(cmd *cobra.Command, m *status.Mount, source string, args []string) (folder string, paths []string, err error) {
 	if stack.NamesSymbol(source) {
-		return point, args, nil
+		return m.Dir, args, nil
 	}
 	err = withSource(cmd, source, stack.Options{Bare: o.bare}, func(ctx context.Context, s *stack.Source) error {
 		tree, rest, err := openTree(ctx, s, args, 1<<20)
@@ -290,33 +283,16 @@ func (o *warmOptions) mountedTree(cmd *cobra.Command, point, source string, args
 		case err != nil:
 			return err
 		case s.Bare != nil:
-			folder, paths = point, rest
+			folder, paths = m.Dir, rest
 			return nil
 		}
 		t, err := parseTarget(args[0])
 		if err == nil {
-			folder, err = findVersion(point, t.symbol, tree.Version())
+			version := tree.Version()
+			folder = m.FolderOf(t.symbol, version.Number, version.Identity.String())
 		}
 		paths = rest
 		return err
 	})
 	return folder, paths, err
-}
-
-// errNotShown means that a mount does not show a version.
-var errNotShown = errors.New("the mount does not show this version")
-
-// findVersion returns the folder of a mount with the tree of a version. A mount shows one symbol or all of them.
-func findVersion(point, symbol string, version names.Row) (string, error) {
-	number := strconv.FormatUint(version.Number, 10)
-	for _, base := range []string{point, filepath.Join(point, symbol)} {
-		for _, folder := range []string{base, filepath.Join(base, ".versions", number)} {
-			shown := make([]byte, 1024)
-			n, err := unix.Getxattr(folder, "user.xet.tindex", shown)
-			if err == nil && string(shown[:n]) == version.Identity.String() {
-				return folder, nil
-			}
-		}
-	}
-	return "", errNotShown
 }

@@ -32,7 +32,8 @@ func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 	store, err := disk.Open(f.Path, o)
 	switch {
 	case errors.Is(err, disk.ErrBusy):
-		err = &BusyError{fmt.Sprintf("disk cache %s: %s writes to it; %s", f.Path, processName(CacheOwner(f.Path)), f.IfBusy)}
+		owner := CacheOwner(f.Path)
+		err = &BusyError{owner, fmt.Sprintf("disk cache %s: %s writes to it; %s", f.Path, processName(owner), f.IfBusy)}
 	case errors.Is(err, unix.ENOTDIR):
 		err = fmt.Errorf("disk cache %s: %w", f.Path, unix.ENOTDIR)
 	case errors.Is(err, unix.EROFS):
@@ -46,7 +47,10 @@ func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 }
 
 // A BusyError reports a disk cache that another process writes to.
-type BusyError struct{ text string }
+type BusyError struct {
+	Owner int // the process, as CacheOwner returns it
+	text  string
+}
 
 func (e *BusyError) Error() string { return e.text }
 

@@ -1,4 +1,5 @@
 // Package status collects and renders the figures of a mount or of a server.
 //
-// In order of use: Collector.Collect, Collector.CollectServer; Stats; Page.Listen.
+// In order of use: Collector.Collect, Collector.CollectServer; Stats; Page.Listen. Lists of mounts: Mounts,
+// Select, FromSource, Around; Fill; WritingTo, Mount.FolderOf.
 package status

@@ -49,7 +49,7 @@ func Mounts() ([]Mount, error) {
 	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
 		delete(byDir, e.Point)
 		if e.Type == fusemount.FSType {
-			byDir[e.Point] = Mount{Dir: e.Point, Bytes: ui.OddBytes(e.Point), Source: e.Source, State: StateSilent}
+			byDir[e.Point] = newMount(e)
 		}
 		return false
 	})
@@ -62,6 +62,10 @@ func Mounts() ([]Mount, error) {
 	}
 	slices.SortFunc(all, func(a, b Mount) int { return compare(a.Dir, b.Dir) })
 	return all, nil
+}
+
+func newMount(e *fusemount.Entry) Mount {
+	return Mount{Dir: e.Point, Bytes: ui.OddBytes(e.Point), Source: e.Source, State: StateSilent}
 }
 
 func compare(a, b string) int {

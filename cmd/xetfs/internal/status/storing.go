@@ -1,0 +1,84 @@
+package status
+
+import (
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/fs/fusemount"
+)
+
+// Around returns the mounts with some paths in them, each once. It follows links.
+func Around(paths ...string) (all []Mount) {
+	table := map[string]*fusemount.Entry{} // by mountpoint
+	_, err := fusemount.Find("self", func(e *fusemount.Entry) bool {
+		table[e.Point] = e
+		return false
+	})
+	if err != nil {
+		return nil
+	}
+	for _, path := range paths {
+		e := innermost(table, path)
+		if e != nil && e.Type == fusemount.FSType && !slices.ContainsFunc(all, func(m Mount) bool { return m.Dir == e.Point }) {
+			all = append(all, newMount(e))
+		}
+	}
+	return all
+}
+
+// innermost returns the mount that shows a path, or nil.
+func innermost(table map[string]*fusemount.Entry, path string) *fusemount.Entry {
+	if stack.IsAddress(path) {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	for err == nil && table[dir] == nil && dir != "/" {
+		dir = filepath.Dir(dir)
+	}
+	return table[dir]
+}
+
+// FromSource returns the mounts of a SOURCE.
+func FromSource(all []Mount, source string) []Mount {
+	if !stack.IsAddress(source) {
+		if path, err := filepath.Abs(source); err == nil {
+			source = path
+		}
+	}
+	source = strings.TrimRight(stack.WithoutSecrets(source), "/")
+	return slices.DeleteFunc(slices.Clone(all), func(m Mount) bool { return strings.TrimRight(m.Source, "/") != source })
+}
+
+// WritingTo returns the mount whose process has the lock of a disk cache, or nil. The figures of
+// the mounts must be filled in. pid is what stack.CacheOwner returns.
+func WritingTo(all []Mount, pid int) *Mount {
+	i := slices.IndexFunc(all, func(m Mount) bool { return m.State == StateOK && m.Stats.Process.PID == pid })
+	if i < 0 || pid == 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// FolderOf returns the folder of a mount with the tree of a version, or "" if the mount does not show
+// it. A mount shows one symbol or all of them. root is the hash of the root page.
+func (m *Mount) FolderOf(symbol string, number uint64, root string) string {
+	old := filepath.Join(".versions", strconv.FormatUint(number, 10))
+	for _, base := range []string{m.Dir, filepath.Join(m.Dir, symbol)} {
+		for _, folder := range []string{base, filepath.Join(base, old)} {
+			shown := make([]byte, 1024)
+			n, err := unix.Getxattr(folder, "user.xet.tindex", shown)
+			if err == nil && string(shown[:n]) == root {
+				return folder
+			}
+		}
+	}
+	return ""
+}
