@@ -199,7 +199,7 @@ func (o *mountOptions) daemon(source, mountpoint string, stderr io.Writer) (*dae
 // collector returns the function that collects all figures of a mount.
 func (o *mountOptions) collector(src *stack.Source, mountpoint string) func(fs.Stats) any {
 	c := &status.Collector{Source: src, Process: newProcess(src.Folder)}
-	c.Process.Mountpoint = mountpoint
+	c.Process.Mountpoint, c.Process.VersionsDir = mountpoint, o.names.versions.value
 	return func(mount fs.Stats) any { return c.Collect(mount) }
 }
 

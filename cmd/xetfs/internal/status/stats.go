@@ -67,6 +67,8 @@ type Process struct {
 	Heap       int64     `json:"heap_bytes"`     // of live objects and garbage
 	Resident   int64     `json:"resident_bytes"` // of the process; 0: unknown
 	Goroutines int64     `json:"goroutines"`
+
+	VersionsDir string `json:"versions_dir,omitempty"` // value of --versions-dir; "": the process is a server
 }
 
 // A Collector returns the figures of one mount or server. It is safe for concurrent use.

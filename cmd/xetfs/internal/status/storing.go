@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -70,7 +71,7 @@ func WritingTo(all []Mount, pid int) *Mount {
 // FolderOf returns the folder of a mount with the tree of a version, or "" if the mount does not show
 // it. A mount shows one symbol or all of them. root is the hash of the root page.
 func (m *Mount) FolderOf(symbol string, number uint64, root string) string {
-	old := filepath.Join(".versions", strconv.FormatUint(number, 10))
+	old := filepath.Join(cmp.Or(m.Stats.Process.VersionsDir, ".versions"), strconv.FormatUint(number, 10)) // an older xetfs has no such figure
 	for _, base := range []string{m.Dir, filepath.Join(m.Dir, symbol)} {
 		for _, folder := range []string{base, filepath.Join(base, old)} {
 			shown := make([]byte, 1024)
