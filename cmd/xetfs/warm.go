@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -216,7 +217,10 @@ func (o *warmOptions) fits(all warm.Selection, d *disk.Store, cache *stack.Cache
 func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
 	bar := newProgress(cmd, "warm")
 	notices := ui.NewNotices(cmd.CommandPath(), cmd.ErrOrStderr(), bar)
-	m := warm.Mounted{Paths: paths, Bar: bar, Failed: func(path string, err error) { notices.Note(fmt.Sprintf("%s: %v", path, err)) }}
+	m := warm.Mounted{
+		Paths: paths, Bar: bar, Check: sync.OnceValue(func() error { return checkStoring(cmd.Context(), paths) }),
+		Failed: func(path string, err error) { notices.Note(fmt.Sprintf("%s: %v", path, err)) },
+	}
 	started := time.Now()
 	all, result, err := m.Do(cmd.Context())
 	bar.Clear()
@@ -229,8 +233,18 @@ func throughMount(cmd *cobra.Command, paths []string, asJSON bool) error {
 	return report.WriteWarm(cmd.OutOrStdout(), report.WarmResult{Result: result, All: all, Took: time.Since(started)}, asJSON)
 }
 
-// mountWait is the longest wait for the figures of the mounts of SOURCE.
+// mountWait is the longest wait for the figures of mounts.
 const mountWait = 10 * time.Second
+
+// checkStoring returns an error if a mount of some paths stores nothing.
+func checkStoring(ctx context.Context, paths []string) error {
+	mounts := status.Around(paths...)
+	err := fillMounts(ctx, mounts, mountWait)
+	for i := range mounts {
+		err = cmp.Or(err, mounts[i].CheckStoring())
+	}
+	return err
+}
 
 // mountedPaths returns the paths that the arguments of warm name, in the mount of SOURCE whose process owner
 // writes to the disk cache. It returns nil if no such mount shows them.

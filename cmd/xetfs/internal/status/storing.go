@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -66,6 +67,20 @@ func WritingTo(all []Mount, pid int) *Mount {
 		return nil
 	}
 	return &all[i]
+}
+
+// CheckStoring returns an error with the next step if a mount stores nothing of what is read. A mount
+// without figures passes.
+func (m *Mount) CheckStoring() error {
+	switch {
+	case m.State != StateOK:
+		return nil
+	case m.Stats.Disk == nil:
+		return fmt.Errorf("%s: the mount has no disk cache, so it stores nothing; mount it with --cache-dir, or name SOURCE", m.Dir)
+	case m.Stats.Disk.State == "shared":
+		return fmt.Errorf("%s: the mount only reads from its disk cache, which another process writes to; name SOURCE", m.Dir)
+	}
+	return nil
 }
 
 // FolderOf returns the folder of a mount with the tree of a version, or "" if the mount does not show

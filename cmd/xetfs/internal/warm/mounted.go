@@ -25,6 +25,7 @@ const cachedName = "user.xet.cached"
 type Mounted struct {
 	Paths  []string // files and folders of mounts
 	Bar    *ui.Progress
+	Check  func() error                 // is called before each read; an error ends the run
 	Failed func(path string, err error) // reports one file that could not be stored
 
 	mu     sync.Mutex
@@ -32,7 +33,8 @@ type Mounted struct {
 	result Result    // guarded by mu
 }
 
-// Do reads all files and returns the sums and the counts.
+// Do reads all files and returns the sums and the counts. A file that the mount does not store ends the
+// run with an error.
 func (m *Mounted) Do(ctx context.Context) (Selection, Result, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(warmers)
@@ -76,7 +78,13 @@ func (m *Mounted) file(ctx context.Context, path string) error {
 		return fmt.Errorf("%s: has no %s, so it is in no mount of xetfs that can warm files", path, cachedName)
 	}
 	if err == nil && !already {
+		if err := m.Check(); err != nil {
+			return err
+		}
 		err = m.read(ctx, path)
+	}
+	if errors.Is(err, errNotKept) {
+		return fmt.Errorf("%s: %w; xetfs status --json shows the state and the limit of the disk cache", path, err)
 	}
 	if already {
 		m.Bar.Add(info.Size())
