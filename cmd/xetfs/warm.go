@@ -160,9 +160,8 @@ func (o *warmOptions) warm(ctx context.Context, cmd *cobra.Command, s *stack.Sou
 	bar.Expect(all.Bytes)
 	bar.Start()
 	result, err := run.Do(ctx)
-	return report.WarmResult{
-		Result: result, All: all, Damaged: leftOut, Fetched: s.Requests.Load().Bytes, Took: time.Since(started),
-	}, err
+	fetched := s.Requests.Load().Bytes
+	return report.WarmResult{Result: result, All: all, Damaged: leftOut, Fetched: &fetched, Took: time.Since(started)}, err
 }
 
 // folder returns the disk cache for the files, or the reason why they cannot be stored.

@@ -14,8 +14,8 @@ import (
 type WarmResult struct {
 	warm.Result
 	All     warm.Selection
-	Damaged int64 // shards that were left out
-	Fetched int64 // bytes
+	Damaged int64  // shards that were left out
+	Fetched *int64 // bytes; nil: unknown, because a mount fetched them
 	Took    time.Duration
 }
 
@@ -44,8 +44,12 @@ func WriteWarm(w io.Writer, r WarmResult, asJSON bool) error {
 
 func warmText(r WarmResult) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s with %s, %d of them there already; %s fetched in %v", ui.Plural(r.All.Files, "file"),
-		ui.HumanSize(r.All.Bytes), r.Already, ui.HumanSize(r.Fetched), r.Took.Round(time.Millisecond))
+	done := "done"
+	if r.Fetched != nil {
+		done = ui.HumanSize(*r.Fetched) + " fetched"
+	}
+	fmt.Fprintf(&b, "%s with %s, %d of them there already; %s in %v", ui.Plural(r.All.Files, "file"),
+		ui.HumanSize(r.All.Bytes), r.Already, done, r.Took.Round(time.Millisecond))
 	if r.Failed > 0 {
 		fmt.Fprintf(&b, "; %d failed", r.Failed)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // cachedName is the extended attribute with the percentage of a file that needs no origin.
@@ -76,6 +77,9 @@ func (m *Mounted) file(ctx context.Context, path string) error {
 	already, err := isCached(path)
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("%s: has no %s, so it is in no mount of xetfs that can warm files", path, cachedName)
+	}
+	if already && inIndex(path, info.Size()) {
+		return ctx.Err()
 	}
 	if err == nil && !already {
 		if err := m.Check(); err != nil {
@@ -163,6 +167,13 @@ func isCached(path string) (bool, error) {
 	}
 	percent, err := strconv.Atoi(string(buf[:n]))
 	return percent == 100, err
+}
+
+// inIndex reports whether an index page has the bytes of a cached file. A Run does not count such a file
+// either. A tiny file of the Hub outside Xet looks the same.
+func inIndex(path string, size int64) bool {
+	_, err := unix.Lgetxattr(path, "user.xet.hash", nil)
+	return size == 0 || size <= page.MaxInline && errors.Is(err, unix.ENODATA)
 }
 
 // finish counts one file.
