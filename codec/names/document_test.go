@@ -60,6 +60,15 @@ func someSnapshot() *Snapshot {
 	return &Snapshot{Name: "rel 1", Time: noon, Message: "first", Rows: map[string]Row{"org/model": row1, "a": row1}}
 }
 
+// repackedSnapshot was repacked twice.
+func repackedSnapshot() *Snapshot {
+	n := someSnapshot()
+	delete(n.Rows, "org/model")
+	n.Replaced = map[string]Row{"a": row1}
+	n.Older = []OldTree{{Root: bytes32(), Replaced: noon}}
+	return n
+}
+
 func someSweep() *Sweep {
 	list := Parsed{Kind: SweepListKind, Hash: bytes32()}.Key()
 	return &Sweep{ID: txid, Deleting: true, List: list, Kept: []Key{XorbKey(bytes32())}, Started: noon, Owner: "host 1", Lease: noon.Add(time.Hour)}
@@ -73,6 +82,7 @@ func someDocuments() map[string]Document {
 		"ver that deletes":      &Version{Symbol: "m", Kind: Delete, Seq: 1, Time: noon, TxID: txid, Parent: verKey("m", 0, 0), Deleted: []Interval{{0, 1, 1}}},
 		"ver that signs":        signingVersion(),
 		"gc announced":          &Sweep{ID: txid, List: Parsed{Kind: SweepListKind}.Key(), Started: noon},
+		"repacked tref":         repackedSnapshot(),
 		"empty tref":            &Snapshot{Name: "s", Time: noon, Rows: map[string]Row{}},
 	}
 }
@@ -122,6 +132,8 @@ func TestEncode(t *testing.T) {
 			`{"format":2,"kind":"write","symbol":"m","seq":"0","version":"0","ts":"1700000000000000005","txid":"` + txid + `","parent":null,` +
 				`"rows":[{"v":"0","ts":"1700000000000000005","t":"` + hexed + `","i":"` + named + `","n":"0","b":"0"}],"next":null,"deleted":[]}`},
 		{"tref", someSnapshot(), `{"format":2,"snapshot":"rel 1","ts":"1700000000000000005","message":"first","rows":[{"symbol":"a","row":` + row + `},{"symbol":"org/model","row":` + row + `}]}`},
+		{"repacked tref", repackedSnapshot(), `{"format":2,"snapshot":"rel 1","ts":"1700000000000000005","message":"first","rows":[{"symbol":"a","row":` + row + `}],` +
+			`"replaced":[{"symbol":"a","row":` + row + `}],"older":[{"t":"` + hexed + `","ts":"1700000000000000005"}]}`},
 		{"cref", DefaultSettings(txid, noon), `{"format":2,"id":"` + txid + `","created":"1700000000000000005","page":{"min":65536,"max":524288,"bits":10,"restart":16},"block":128,"window_s":3600,"grace_s":604800}`},
 		{"gc", someSweep(), `{"format":2,"id":"` + txid + `","state":"deleting","list":"gcl/00/` + hexed + `","kept":["tdata/xorb/07/` + counting + `.xorb"],"started":"1700000000000000005","owner":"host 1","lease":"1700003600000000005"}`},
 	}
@@ -362,6 +374,7 @@ func TestEncodeRefuses(t *testing.T) {
 		{"snapshot", &Snapshot{Name: "a/b", Time: noon}, `tref: snapshot "a/b": it holds a slash`},
 		{"symbol of a snapshot", &Snapshot{Name: "a", Time: noon, Rows: map[string]Row{"": row1}}, `tref: symbol "": a part of it is empty`},
 		{"row of a snapshot", &Snapshot{Name: "a", Time: noon, Rows: map[string]Row{"m": {Time: noon}}}, `tref: m: version 0 has no root page`},
+		{"replaced tree without a time", &Snapshot{Name: "a", Time: noon, Older: []OldTree{{Root: bytes32()}}}, "tref: time of a replaced tree is 0001-01-01 00:00:00 +0000 UTC, which is before 1970 or after 2262"},
 		{"page sizes", settings(func(s *Settings) { s.Page.Bits = 11 }), "cref: page sizes: 11 bits, 1 to 10 are allowed"},
 		{"block", settings(func(s *Settings) { s.Block = 0 }), "cref: block of 0 rows, 1 to 4096 are allowed"},
 		{"window", settings(func(s *Settings) { s.Window = time.Millisecond }), "cref: window or grace of 1ms, whole seconds are allowed"},

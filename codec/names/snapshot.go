@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // MaxSnapshotRows is how many symbols a Snapshot may hold.
@@ -17,6 +19,7 @@ const MaxSnapshotRows = 65_536
 //	message   may be missing
 //	rows      of {symbol, row}, sorted by symbol
 //	replaced  the same, of the rows before the last repack; may be missing
+//	older     of {t, ts}: root pages that earlier repacks replaced, and the times; may be missing
 type Snapshot struct {
 	Name    string
 	Time    time.Time
@@ -24,8 +27,17 @@ type Snapshot struct {
 	Rows    map[string]Row // by symbol
 
 	// Replaced are the rows before the last repack, by symbol. A sweep keeps their trees for the
-	// time of grace.
+	// time of grace, which begins when the store receives the snapshot.
 	Replaced map[string]Row
+
+	// Older are trees that earlier repacks replaced, with their own times of grace.
+	Older []OldTree
+}
+
+// An OldTree is a tree that a repack replaced.
+type OldTree struct {
+	Root     page.Hash
+	Replaced time.Time // by the clock of the store; UTC
 }
 
 type snapshotWire struct {
@@ -35,6 +47,12 @@ type snapshotWire struct {
 	Message  string            `json:"message,omitempty"`
 	Rows     []snapshotRowWire `json:"rows"`
 	Replaced []snapshotRowWire `json:"replaced,omitempty"`
+	Older    []oldTreeWire     `json:"older,omitempty"`
+}
+
+type oldTreeWire struct {
+	T  string `json:"t"`
+	TS int64  `json:"ts,string"`
 }
 
 type snapshotRowWire struct {
@@ -53,6 +71,11 @@ func (n *Snapshot) check() error {
 	}
 	for _, rows := range []map[string]Row{n.Rows, n.Replaced} {
 		if err := checkSnapshotRows(rows); err != nil {
+			return err
+		}
+	}
+	for _, old := range n.Older {
+		if err := checkTime("time of a replaced tree", old.Replaced); err != nil {
 			return err
 		}
 	}
@@ -78,6 +101,9 @@ func (n *Snapshot) wire() any {
 	w := snapshotWire{Format: format, Snapshot: n.Name, TS: n.Time.UnixNano(), Message: n.Message}
 	w.Rows = appendSnapshotRows([]snapshotRowWire{}, n.Rows)
 	w.Replaced = appendSnapshotRows(nil, n.Replaced)
+	for _, old := range n.Older {
+		w.Older = append(w.Older, oldTreeWire{old.Root.String(), old.Replaced.UnixNano()})
+	}
 	return w
 }
 
@@ -104,10 +130,26 @@ func (n *Snapshot) read(s *scanner) {
 		case "replaced":
 			n.Replaced = map[string]Row{}
 			readSnapshotRows(s, n.Replaced)
+		case "older":
+			s.Array(func(int) { n.Older = append(n.Older, readOldTree(s)) })
 		default:
 			s.Skip()
 		}
 	})
+}
+
+func readOldTree(s *scanner) (old OldTree) {
+	s.Object([]string{"t", "ts"}, func(name string) {
+		switch name {
+		case "t":
+			old.Root = s.pageHash()
+		case "ts":
+			old.Replaced = s.time()
+		default:
+			s.Skip()
+		}
+	})
+	return old
 }
 
 func readSnapshotRows(s *scanner, rows map[string]Row) {

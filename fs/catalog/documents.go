@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
@@ -34,6 +35,19 @@ func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Ta
 		}
 		ctx = origin.NoCache(ctx)
 	}
+}
+
+// Modified returns when the store received an object, by the clock of the store. It lists the store.
+func Modified(ctx context.Context, s origin.Store, k names.Key) (time.Time, error) {
+	for item, err := range s.List(ctx, string(k), "") {
+		if err != nil {
+			return time.Time{}, err
+		}
+		if item.Key == k {
+			return item.Modified, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s: not listed: %w", k, origin.ErrNotFound)
 }
 
 // maxRefs bounds the refs that are cached.

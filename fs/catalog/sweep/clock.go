@@ -3,12 +3,12 @@ package sweep
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // storeTime returns the time of the store, which decides the ages of its objects. A store
@@ -30,24 +30,11 @@ func (w *sweeper) storeTime(ctx context.Context) (time.Time, error) {
 	if err != nil && !errors.Is(err, origin.ErrExists) {
 		return time.Time{}, err
 	}
-	now, err := w.modified(ctx, k)
+	now, err := catalog.Modified(ctx, w.store, k)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return now, w.insist(ctx, func(ctx context.Context) error { return w.store.Delete(ctx, k) })
-}
-
-// modified returns the time of an object.
-func (w *sweeper) modified(ctx context.Context, k names.Key) (time.Time, error) {
-	for item, err := range w.store.List(ctx, string(k), "") {
-		if err != nil {
-			return time.Time{}, err
-		}
-		if item.Key == k {
-			return item.Modified, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%s: not listed: %w", k, origin.ErrNotFound)
 }
 
 // elapsed returns the time since an event, by the clock that moved further. The monotonic

@@ -26,7 +26,8 @@
 //
 // A version lives by its first row, from the head along the rows and Next of the list. A repack
 // puts other rows before the old ones. Objects that only the old rows need stay for the time of
-// grace, which begins when the store receives the repack. Replaced rows of a snapshot stay as long.
+// grace, which begins when the store receives the repack. Replaced rows of a snapshot stay as long. The
+// next repack of the snapshot adds them to a list with the time of their repack.
 //
 // The new rows name new objects and objects of live trees. The sweep guard of the repack holds
 // until the swap. The second mark therefore sees the swap, or the objects are kept, or the repack

@@ -530,6 +530,6 @@ func nothingReplaced(k names.Key, b []byte) ([]byte, error) {
 	if p, err := names.ParseKey(k); err != nil || p.Kind != names.SnapshotKind || names.Decode(b, &snap) != nil {
 		return b, nil
 	}
-	snap.Replaced = nil
+	snap.Replaced, snap.Older = nil, nil
 	return names.Encode(&snap)
 }

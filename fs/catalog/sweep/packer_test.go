@@ -219,6 +219,11 @@ func missing(s origin.Store, now time.Time, grace time.Duration) []string {
 			for _, row := range snap.Rows {
 				in.page(row.Root, fmt.Sprintf("snapshot %s: %d", snap.Name, row.Number))
 			}
+			for _, old := range snap.Older {
+				if now.Sub(old.Replaced) < grace {
+					in.page(old.Root, fmt.Sprintf("snapshot %s before an earlier repack", snap.Name))
+				}
+			}
 			if now.Sub(item.Modified) < grace {
 				for _, row := range snap.Replaced {
 					in.page(row.Root, fmt.Sprintf("snapshot %s before a repack: %d", snap.Name, row.Number))

@@ -248,6 +248,11 @@ func (m *marker) snapshot(ctx context.Context, name string, stored time.Time) er
 			m.addDeleted(row.Root, stored.Add(m.grace))
 		}
 	}
+	for _, old := range snap.Older {
+		if m.now.Sub(old.Replaced) < m.grace {
+			m.addDeleted(old.Root, old.Replaced.Add(m.grace))
+		}
+	}
 	for _, row := range snap.Rows {
 		if err := m.spawn(func() error { return m.page(ctx, row.Root) }); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // maxTries bounds how often a step is done again: because the store did not answer, or
@@ -121,7 +122,7 @@ func (w *sweeper) takeOver(ctx context.Context, st *names.Sweep, tag origin.Tag)
 	if err != nil {
 		return err
 	}
-	renewed, err := w.modified(ctx, names.SweepKey())
+	renewed, err := catalog.Modified(ctx, w.store, names.SweepKey())
 	if errors.Is(err, origin.ErrNotFound) {
 		return fmt.Errorf("it has ended just now: %w", ErrOther)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
@@ -129,7 +131,7 @@ func (r *Repack) snapshotOnce(ctx context.Context, name string, move MoveTree) (
 		return 0, err
 	}
 	next := *old
-	next.Rows, next.Replaced = maps.Clone(old.Rows), maps.Clone(old.Replaced)
+	next.Rows, next.Replaced = maps.Clone(old.Rows), map[string]names.Row{}
 	for symbol, row := range old.Rows {
 		moved, err := move.moved(ctx, row)
 		if err != nil {
@@ -138,15 +140,17 @@ func (r *Repack) snapshotOnce(ctx context.Context, name string, move MoveTree) (
 		if moved.Root == row.Root {
 			continue
 		}
-		if next.Replaced == nil {
-			next.Replaced = map[string]names.Row{}
-		}
 		next.Rows[symbol], next.Replaced[symbol] = moved, row
 		count++
 	}
 	if count == 0 {
 		return 0, nil
 	}
+	stored, err := catalog.Modified(ctx, w.store, k)
+	if err != nil {
+		return 0, err
+	}
+	next.Older = replacedTrees(old, stored.UTC(), w.catalog.Settings().Grace)
 	value, err := names.Encode(&next)
 	if err != nil {
 		return 0, err
@@ -174,4 +178,14 @@ func (r *Repack) snapshotOnce(ctx context.Context, name string, move MoveTree) (
 		return 0, err
 	}
 	return count, w.store.Sync(ctx)
+}
+
+// replacedTrees returns the trees that repacks have replaced in a snapshot. The store received the
+// snapshot at the time stored. Trees whose time of grace was over then are left out.
+func replacedTrees(s *names.Snapshot, stored time.Time, grace time.Duration) []names.OldTree {
+	trees := slices.DeleteFunc(slices.Clone(s.Older), func(old names.OldTree) bool { return stored.Sub(old.Replaced) >= grace })
+	for _, symbol := range slices.Sorted(maps.Keys(s.Replaced)) {
+		trees = append(trees, names.OldTree{Root: s.Replaced[symbol].Root, Replaced: stored})
+	}
+	return trees
 }
