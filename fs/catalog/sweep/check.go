@@ -56,6 +56,7 @@ type CheckReport struct {
 // A fault in the catalog is no error.
 func Check(ctx context.Context, s origin.Store, pages page.Getter, o CheckOptions) (CheckReport, error) {
 	c := newChecker(s, pages, o)
+	c.ended = ctx.Err
 	if err := c.run(ctx); err != nil {
 		return c.report, err
 	}
@@ -68,6 +69,7 @@ type checker struct {
 	pages    page.Getter // caches the pages read last
 	uncached page.Getter // for pages that are read once
 	o        CheckOptions
+	ended    func() error  // the error of the context of the Check
 	slots    chan struct{} // one for each thing that is done besides
 
 	there map[codec.Hash]int64 // sizes of the xorbs that were listed
@@ -121,8 +123,8 @@ func (p place) at(path string) place {
 
 // found reports a fault of an object.
 func (c *checker) found(k names.Key, p place, err error) {
-	if passing(err) {
-		return // Check says so itself
+	if c.ended() != nil && isContextError(err) {
+		return // Check returns it
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

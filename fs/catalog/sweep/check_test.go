@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -310,6 +311,31 @@ func TestCheckCounts(t *testing.T) {
 	r.Pages, r.Xorbs, r.Shards, r.Entries, r.Usage = 0, 0, 0, 0, nil
 	if want := (sweep.CheckReport{Symbols: 2, Versions: 8, Snapshots: 1, Ignored: 1}); r != want {
 		t.Errorf("report = %+v, want %+v", r, want)
+	}
+}
+
+// A store that answers too late for its own limits is a fault. The end of the check is none.
+func TestCheckTimeouts(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		c := historyOf(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		f := origintest.WithFaults(c.store)
+		f.Before = func(ctx context.Context, call origintest.Call) error {
+			if p, err := names.ParseKey(call.Key); err != nil || p.Kind != names.ShardKind {
+				return nil
+			}
+			if ended {
+				cancel()
+				return ctx.Err()
+			}
+			return fmt.Errorf("no answer: %w", context.DeadlineExceeded)
+		}
+		faults := 0
+		r, err := sweep.Check(ctx, f, origin.Pages(f), sweep.CheckOptions{Found: func(sweep.Finding) { faults++ }})
+		cancel()
+		if ended != (err != nil) || ended != (faults == 0) || r.Missing != int64(faults) {
+			t.Errorf("ended %v: %d faults, %d missing, error %v", ended, faults, r.Missing, err)
+		}
 	}
 }
 

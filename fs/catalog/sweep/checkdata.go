@@ -190,7 +190,7 @@ func (t *tables) put(h codec.Hash, files []shard.FileHead) {
 	t.kept += len(files)
 }
 
-// passing says that an error is one of a walk that was stopped.
-func passing(err error) bool {
+// isContextError reports whether err is the end of a context.
+func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
