@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,23 @@ func TestParseTarget(t *testing.T) {
 				t.Errorf("parseTarget(%q) = %+v, %v, want %+v", got.String(), again, err, got)
 			}
 		})
+	}
+}
+
+// A snapshot holds versions. ver:HASH names a tree without a version, so it is wrong use.
+func TestParseTargets(t *testing.T) {
+	tree := "m@ver:" + strings.Repeat("0a", 32)
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"m@1", "org/model"}, exitGood},
+		{[]string{"m@1", "m"}, exitUsage},
+		{[]string{"org/model", tree}, exitUsage},
+	} {
+		if _, err := parseTargets(tt.args); exitStatus(t.Context(), err) != tt.want {
+			t.Errorf("%q: %v, want status %d", tt.args, err, tt.want)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func newSnapshotCreate() *cobra.Command {
 		Use:   "create STORE NAME [SYMBOL[@AS_OF]…]",
 		Short: "Make a snapshot of some symbols, or of all",
 		Long: `Makes the snapshot NAME of the symbols that are named or, if none is, of the newest version of every
-symbol. AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day, snap:NAME or ver:HASH.
+symbol. AS_OF selects a version of SYMBOL: a number, an age like -1, a time, a day or snap:NAME.
 
 Symbols are read one after another. If another process publishes meanwhile, the snapshot is not one
 moment of all of them. A snapshot of that name is refused, or replaced with --replace. The output
@@ -93,7 +93,8 @@ func completeAfterName(cmd *cobra.Command, args []string, prefix string) ([]stri
 	return completeSymbols(len(args))(cmd, args, prefix)
 }
 
-// parseTargets parses SYMBOL[@AS_OF] arguments. Each symbol must occur once.
+// parseTargets parses SYMBOL[@AS_OF] arguments, each of which selects a version. Each symbol must
+// occur once.
 func parseTargets(args []string) (map[string]names.AsOf, error) {
 	symbols := map[string]names.AsOf{}
 	for _, arg := range args {
@@ -103,6 +104,9 @@ func parseTargets(args []string) (map[string]names.AsOf, error) {
 		}
 		if _, twice := symbols[t.symbol]; twice {
 			return nil, usageError{fmt.Errorf("%s: is named twice", t.symbol)}
+		}
+		if t.at.Form == names.ByIdentity {
+			return nil, usageError{fmt.Errorf("%s: ver:HASH names a tree, and a snapshot holds versions: name its number", t.symbol)}
 		}
 		symbols[t.symbol] = t.at
 	}
