@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -480,5 +482,53 @@ func TestAgain(t *testing.T) {
 	}
 	if _, err := again("copy", rows[0]); err == nil || errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("a page is missing: %v", err)
+	}
+}
+
+// The shards of a tree that is published again are looked up at the same time.
+func TestRepublishShardsTogether(t *testing.T) {
+	d := newFixture(t, origintest.Memory())
+	entries := entriesOf("")
+	for i := range byte(2 * putsAtOnce) {
+		id := codec.FileID{File: codec.Hash{1, i}, Shard: codec.Hash{2, i}, Block: 48}
+		entries = append(entries, page.Entry{Path: fmt.Sprintf("f%02d", i), Mode: 0o644, ModTime: mtime, Size: 5, ID: id})
+		if err := origintest.Replace(d.store, names.ShardKey(id.Shard), []byte("shard")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := d.Begin(t.Context(), "m", PublishOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := d.must(b.Replace(t.Context(), seqOf(entries)))
+	d.must(d.replace("m", "a=1"))
+	if err := d.Delete(t.Context(), "m", row.Number); err != nil {
+		t.Fatal(err)
+	}
+	f := origintest.WithFaults(d.store)
+	d.store, d.Writer.store = f, f
+	var lookups atomic.Int32
+	together := make(chan struct{})
+	f.Before = func(_ context.Context, c origintest.Call) error {
+		if p, err := names.ParseKey(c.Key); err != nil || p.Kind != names.ShardKind {
+			return nil
+		}
+		if lookups.Add(1) == putsAtOnce {
+			close(together)
+		}
+		select {
+		case <-together:
+			return nil
+		case <-time.After(10 * time.Second): // only if the test fails
+			return errors.New("no other lookup at the same time")
+		}
+	}
+	b, err = d.Begin(t.Context(), "m", PublishOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.must(b.Republish(t.Context(), row))
+	if n := lookups.Load(); n != 2*putsAtOnce {
+		t.Errorf("%d lookups of %d shards", n, 2*putsAtOnce)
 	}
 }

@@ -83,16 +83,18 @@ func (s *Session) useTree(ctx context.Context, row names.Row, p *page.Page) erro
 	if err := s.guard.checkExist(ctx, parts.keys); err != nil {
 		return err
 	}
-	for _, h := range slices.SortedFunc(maps.Keys(parts.shards), codec.Hash.Compare) {
-		there, err := s.reuse.hasShard(ctx, h)
-		if err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(putsAtOnce)
+	for h := range parts.shards {
+		g.Go(func() error {
+			there, err := s.reuse.hasShard(ctx, h)
+			if err == nil && !there {
+				err = fmt.Errorf("%s: %w", names.ShardKey(h), ErrSwept)
+			}
 			return err
-		}
-		if !there {
-			return fmt.Errorf("%s: %w", names.ShardKey(h), ErrSwept)
-		}
+		})
 	}
-	return nil
+	return g.Wait()
 }
 
 // leftShards returns the shards that an old tree names and a new tree does not.
