@@ -33,6 +33,7 @@ type sweepGuard struct {
 	start  time.Time              // of the window; guarded by mu, as all below
 	sweep  *names.Sweep           // nil: no sweep is under way; Kept is sorted
 	tag    origin.Tag             // of sweep
+	since  time.Time              // when the guard first read the state with this tag
 	listed []names.Key            // keys that the sweep wants to delete, sorted
 	ended  [][]names.Key          // the same of sweeps that have ended
 	gap    bool                   // a whole window passed between two readings, and the used keys were not checked since
@@ -77,6 +78,9 @@ func (sg *sweepGuard) readLocked(ctx context.Context) error {
 				return err
 			}
 			sg.listed = listed
+		}
+		if tag != sg.tag {
+			sg.since = start
 		}
 		slices.Sort(sweep.Kept)
 		sg.sweep, sg.tag = sweep, tag
@@ -249,15 +253,16 @@ func (sg *sweepGuard) keepLocked(ctx context.Context, keys []names.Key) error {
 }
 
 // waitLocked waits until a deleting sweep has ended. The next sweep ends one that a crash
-// left behind, which may take long; that is an error.
+// left behind, which may take long; that is an error. A live sweep renews its lease within each
+// window. The end of the lease is by the clock of the sweeper, so it is not used.
 func (sg *sweepGuard) waitLocked(ctx context.Context) error {
 	id, length := sg.sweep.ID, sg.w.catalog.Settings().Window
 	if !sg.noWait {
-		sg.w.o.Logger.Info("waiting for a sweep that deletes republished objects", "event", "sweep_wait", "sweep", id)
+		sg.w.o.Logger.Warn("waiting for a sweep that deletes republished objects; if no sweep runs, xetfs catalog sweep ends it", "event", "sweep_wait", "sweep", id)
 	}
 	for looks := 0; sg.sweep != nil && sg.sweep.ID == id && sg.sweep.Deleting; looks++ {
 		switch {
-		case sg.w.o.Clock().Sub(sg.sweep.Lease) > 2*length:
+		case elapsed(sg.since, sg.w.o.Clock()) > 3*length:
 			return fmt.Errorf("sweep %s was left unfinished and blocks this publish; run the sweep again (xetfs catalog sweep)", id)
 		case sg.noWait && looks > 0:
 			return errSweeping

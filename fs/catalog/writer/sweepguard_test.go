@@ -251,6 +251,52 @@ func TestSweepLeftBehind(t *testing.T) {
 	d.must(d.replace("m", "b=1"))
 }
 
+// The clock of a sweeper may differ from that of a publisher, so its lease proves nothing. A sweep was
+// left behind if its state has not changed for three windows.
+func TestLeaseOfAnotherClock(t *testing.T) {
+	const window = time.Hour
+	tests := []struct {
+		name        string
+		lease       time.Duration // its end, after the time of the publisher
+		renew, ends time.Duration // when the sweep renews the lease, and when it ends; 0: never
+		want        time.Duration // that the publish waits
+		left        bool
+	}{
+		{"behind and alive", -210 * time.Minute, 0, 5 * time.Minute, 5 * time.Minute, false},
+		{"ahead and killed", 10 * time.Hour, 0, 0, 3 * window, true},
+		{"behind and slow", -210 * time.Minute, 30 * time.Minute, 6 * time.Hour, 6 * time.Hour, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newFixture(t, origintest.Memory())
+			words, keys := deadTree(t, d)
+			sweep := announceSweep(t, d.store, 0, slices.Clone(keys)...)
+			doomed := sweep.decide(d.Now().Add(tt.lease))
+			begun, renewed := d.Now(), d.Now()
+			d.o.Sleep = func(ctx context.Context, wait time.Duration) error {
+				err := d.Sleep(ctx, wait)
+				if tt.renew > 0 && d.Now().Sub(renewed) >= tt.renew {
+					renewed = d.Now()
+					sweep.state.Lease = sweep.state.Lease.Add(tt.renew)
+					sweep.put()
+				}
+				if tt.ends > 0 && d.Now().Sub(begun) >= tt.ends && doomed != nil {
+					sweep.finish(doomed)
+					doomed = nil
+				}
+				return err
+			}
+			_, err := d.replace("m", words)
+			if left := err != nil && strings.Contains(err.Error(), "run the sweep again"); left != tt.left || !left && err != nil {
+				t.Errorf("error %v", err)
+			}
+			if waited := d.Now().Sub(begun); waited < tt.want || waited > tt.want+time.Minute {
+				t.Errorf("it waited %v, want %v", waited, tt.want)
+			}
+		})
+	}
+}
+
 // A lost list does not prevent a publish, because a sweep cannot delete anything by it.
 func TestSweepListLost(t *testing.T) {
 	d := newFixture(t, origintest.Memory())
