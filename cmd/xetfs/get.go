@@ -67,14 +67,14 @@ func (o *getOptions) run(cmd *cobra.Command, source string, args []string, folde
 		}
 		tree, paths, err := openTree(ctx, s, args, 1<<20)
 		if err != nil {
-			return err
+			return damageIfLost(err)
 		}
 		result, err := copyTree(ctx, cmd, s, tree, paths, folder)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return err
+			return damageIfLost(err)
 		}
 		return report.WriteGet(cmd.OutOrStdout(), result, o.asJSON)
 	})

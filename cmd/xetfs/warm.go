@@ -122,14 +122,14 @@ func (o *warmOptions) runCommand(cmd *cobra.Command, folder string, args []strin
 		}
 		tree, paths, err := openTree(ctx, s, args, 1<<20)
 		if err != nil {
-			return err
+			return damageIfLost(err)
 		}
 		result, err := o.warm(ctx, cmd, s, tree, paths, cache)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			return err
+			return damageIfLost(err)
 		}
 		return report.WriteWarm(cmd.OutOrStdout(), result, o.asJSON)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -155,6 +156,23 @@ func openTree(ctx context.Context, s *stack.Source, args []string, most int) (ca
 	}
 	tree, err := s.Versions().Open(ctx, t.symbol, t.at)
 	return tree, args[1:], err
+}
+
+// A lostError reports an object of a tree that the store lacks.
+type lostError struct{ error }
+
+func (e lostError) Unwrap() error { return e.error }
+
+// Is makes it codec.ErrCorrupt.
+func (lostError) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // required by package errors
+
+// damageIfLost makes the error of a missing object one of damage. The catalog was opened, so its
+// store can be reached. A symbol or version that does not exist has another error.
+func damageIfLost(err error) error {
+	if errors.Is(err, origin.ErrNotFound) {
+		return lostError{err}
+	}
+	return err
 }
 
 // findPath returns the path in tree that a user typed as ls prints it. It also accepts quotes
