@@ -31,6 +31,16 @@ var ErrOlder = errors.New("made by an older xetfs, whose stores are no longer re
 // must not be replaced.
 var ErrNewer = errors.New("made by a newer xetfs")
 
+// A SizeError reports a document that is larger than its limit.
+type SizeError struct {
+	what        string
+	size, limit int
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("%s: %d bytes, at most %d are allowed", e.what, e.size, e.limit)
+}
+
 // A Document is a *Ref, *Version, *Snapshot, *Settings or *Sweep.
 type Document interface {
 	// what is the word for it in errors, and limit the most bytes it may have.
@@ -59,7 +69,7 @@ func Encode(doc Document) ([]byte, error) {
 	}
 	b := seal(text)
 	if len(b) > doc.limit() {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d are allowed", doc.what(), len(b), doc.limit())
+		return nil, &SizeError{what: doc.what(), size: len(b), limit: doc.limit()}
 	}
 	return b, nil
 }

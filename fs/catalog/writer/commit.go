@@ -116,6 +116,9 @@ func (w *Writer) appendVersion(ctx context.Context, st *state, sg *sweepGuard, c
 		return nil, nil, err
 	}
 	value, err := names.Encode(v)
+	if errors.As(err, new(*names.SizeError)) && len(v.Rows) > w.catalog.Settings().Block {
+		err = fmt.Errorf("%w: %d versions do not fit into one change; delete old versions first (xetfs prune)", err, len(v.Rows))
+	}
 	if err != nil {
 		return nil, nil, err
 	}

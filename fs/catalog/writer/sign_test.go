@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin/origintest"
+	"github.com/xetfs/xetfs/codec/codectest"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // label returns a signature that has a version and its text in it.
@@ -176,5 +178,41 @@ func TestSignRace(t *testing.T) {
 	}
 	if want := "sign sign write write write write "; kinds != want {
 		t.Errorf("changes are %s, want %s", kinds, want)
+	}
+}
+
+// A repack lists all versions in one element. If they do not fit, its error names the next step.
+func TestRepackTooManyVersions(t *testing.T) {
+	if codectest.Race {
+		t.Skip("takes too long")
+	}
+	d := newFixture(t, origintest.Memory())
+	long := func(context.Context, string, string, names.Row) (string, error) {
+		return strings.Repeat("A", names.MaxSignature), nil
+	}
+	var last names.Row
+	for i := range names.MaxVersion/names.MaxSignature + 1 {
+		s, err := d.Begin(t.Context(), "m", PublishOptions{Sign: long})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = d.must(s.Replace(t.Context(), seqOf(entriesOf(fmt.Sprintf("a=%d", i%2)))))
+	}
+	repack := func() (int, error) {
+		r, err := d.BeginRepack(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Symbol(t.Context(), "m", func(context.Context, names.Row) (page.Hash, error) { return last.Root, nil })
+	}
+	_, err := repack()
+	if err == nil || !strings.HasSuffix(err.Error(), "2049 versions do not fit into one change; delete old versions first (xetfs prune)") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := d.Prune(t.Context(), "m", KeepRule{Last: 10}, false); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := repack(); n != 5 || err != nil {
+		t.Errorf("%d versions have another row, %v", n, err)
 	}
 }
