@@ -1,8 +1,6 @@
 package disk
 
 import (
-	"errors"
-
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/wal"
 	"github.com/xetfs/xetfs/codec"
@@ -12,17 +10,14 @@ import (
 // ErrSuspended if the disk is suspended: eviction without deletion frees nothing.
 func (wr *writer) makeRoom(n int64, chunks int) error {
 	for first := true; ; first = false {
-		ok, err := wr.fits(n, chunks)
-		if ok || err != nil {
-			return err
+		if wr.fits(n, chunks) {
+			return nil
 		}
 		if wr.s.health.suspended.Load() {
 			return ErrSuspended
 		}
-		if first {
-			if never, err := wr.neverFits(n); never || err != nil {
-				return errors.Join(err, ErrFull)
-			}
+		if first && wr.neverFits(n) {
+			return ErrFull
 		}
 		if len(wr.orphans) > 0 {
 			wr.deleteOrphan()

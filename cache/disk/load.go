@@ -45,9 +45,6 @@ func (wr *writer) loadFolder() error {
 	if names, err = wr.loadFormat(names); err != nil {
 		return err
 	}
-	if err := wr.setMinFree(); err != nil {
-		return err
-	}
 	found, err := wr.loadIndex(names)
 	if err != nil {
 		return err
@@ -59,6 +56,9 @@ func (wr *writer) loadFolder() error {
 		wr.s.o.Event(Event{Name: EventRebuilt, What: "the whole index", Err: errNoSnapshot})
 	}
 	if err := wr.loadFiles(); err != nil {
+		return err
+	}
+	if err := wr.setMinFree(); err != nil { // all files are counted now
 		return err
 	}
 	if err := wr.openLog(found); err != nil {

@@ -92,17 +92,6 @@ func (wr *writer) housekeep() (busy bool) {
 	return wr.deleteOrphan()
 }
 
-// keepMinFree evicts for the room of other programs when a check is due.
-func (wr *writer) keepMinFree() {
-	if wr.minFree <= 0 || time.Since(wr.lastSpaceCheck) < wr.s.o.testing.spaceCheck {
-		return
-	}
-	wr.lastSpaceCheck = time.Now()
-	if err := wr.makeRoom(0, 0); !isFull(err) { // other programs may take all room; that is no event
-		wr.failed("making room", err)
-	}
-}
-
 // pause returns the time until the next maintenance.
 func (wr *writer) pause(busy bool) time.Duration {
 	switch {
@@ -113,7 +102,7 @@ func (wr *writer) pause(busy bool) time.Duration {
 	}
 	pause := time.Hour
 	if wr.minFree > 0 {
-		pause = wr.s.o.testing.spaceCheck - time.Since(wr.lastSpaceCheck)
+		pause = wr.space.pause - time.Since(wr.space.last)
 	}
 	if wr.syncing.unsynced > 0 && !wr.syncing.running {
 		pause = min(pause, wr.s.o.SyncEvery-time.Since(wr.syncing.last))

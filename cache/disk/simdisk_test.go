@@ -27,6 +27,8 @@ type simDisk struct {
 	changes []simChange         // names that were not
 	clock   int64
 	free    int64 // 0: no end of it
+	retains bool  // deleted files stay in use: another process has them open
+	held    int64 // their bytes
 	locked  bool
 	dead    bool
 	ops     int // changes so far
@@ -305,6 +307,9 @@ func (d *simFolder) Remove(name string) error {
 	if d.step() {
 		return errPower
 	}
+	if d.retains {
+		d.held += index.OnDisk(int64(len(d.names[name].data)))
+	}
 	d.change(simChange{name: name})
 	return nil
 }
@@ -393,12 +398,12 @@ func (d *simFolder) Space() (free, total int64, err error) {
 		return 0, 0, err
 	}
 	d.mu.Lock()
-	limit := d.simDisk.free
+	limit, held := d.simDisk.free, d.held
 	d.mu.Unlock()
 	if limit == 0 {
 		return 1 << 50, 1 << 50, nil
 	}
-	return limit - d.bytes(), limit, nil
+	return limit - held - d.bytes(), limit, nil
 }
 
 func (d *simFolder) Lock() error {

@@ -1,6 +1,10 @@
 package disk
 
-import "github.com/xetfs/xetfs/cache/disk/internal/index"
+import (
+	"time"
+
+	"github.com/xetfs/xetfs/cache/disk/internal/index"
+)
 
 // slack is room that always stays free. Chunks can be copied out of a segment before the
 // deletion of the segment, and the journal can record it.
@@ -10,31 +14,25 @@ func (wr *writer) slack() int64 { return wr.s.o.testing.segment + 32<<10 }
 func (wr *writer) maxChunks() int { return int(max(wr.s.o.MaxBytes/(16<<10), 1<<16)) }
 
 // fits reports whether there is room for n more bytes and more chunks.
-func (wr *writer) fits(n int64, chunks int) (bool, error) {
+func (wr *writer) fits(n int64, chunks int) bool {
 	stored, _ := wr.d.index.Len()
 	if wr.s.stats.used.Load()+index.OnDisk(n)+wr.slack() > wr.s.o.MaxBytes || stored+chunks > wr.maxChunks() {
-		return false, nil
+		return false
 	}
-	if wr.minFree <= 0 {
-		return true, nil
-	}
-	free, _, err := wr.d.Space()
-	return free-index.OnDisk(n)-wr.s.stats.reserved.Load() >= wr.minFree, err
+	return wr.minFree <= 0 || wr.freeBytes()-index.OnDisk(n) >= wr.minFree
 }
 
 // neverFits reports that n more bytes have no room even after the eviction of everything. For
 // n = 0, another program took the room, and everything may be evicted.
-func (wr *writer) neverFits(n int64) (bool, error) {
+func (wr *writer) neverFits(n int64) bool {
 	fixed := wr.fixed()
 	if fixed+index.OnDisk(n)+wr.slack() > wr.s.o.MaxBytes {
-		return true, nil
+		return true
 	}
 	if wr.minFree <= 0 || n == 0 {
-		return false, nil
+		return false
 	}
-	free, _, err := wr.d.Space()
-	free += wr.s.stats.used.Load() - fixed
-	return free-index.OnDisk(n)-wr.s.stats.reserved.Load() < wr.minFree, err
+	return wr.freeBytes()+wr.s.stats.used.Load()-fixed-index.OnDisk(n) < wr.minFree
 }
 
 // fixed returns the bytes that eviction cannot free now.
@@ -60,9 +58,68 @@ func (wr *writer) mayCopy(n int64) bool {
 	return err == nil && free-n > wr.minFree/2
 }
 
+// A spaceCheck is the last measurement of the free space.
+type spaceCheck struct {
+	last  time.Time
+	pause time.Duration // until the next one
+	free  int64         // bytes of the file system, without those reserved for whole files
+	used  int64         // bytes of the cache
+}
+
+func (c *spaceCheck) due() bool { return time.Since(c.last) >= c.pause }
+
+// measureSpace measures the free space, and returns the size of the file system.
+func (wr *writer) measureSpace() (all int64, err error) {
+	used, reserved := wr.s.stats.used.Load(), wr.s.stats.reserved.Load()
+	free, all, err := wr.d.Space()
+	if err == nil {
+		wr.space.free, wr.space.used = free-reserved, used
+	}
+	wr.space.last = time.Now()
+	return all, err
+}
+
+// freeBytes returns the free space of the last measurement plus what the cache freed since. The
+// blocks of a deleted file stay in use while another process has the file open. Some file systems
+// free them later. A measurement after each deletion would therefore lead to more deletions.
+func (wr *writer) freeBytes() int64 {
+	return wr.space.free + wr.space.used - wr.s.stats.used.Load()
+}
+
+// The pause between two checks of MinFree grows by a factor, up to a multiple of the shortest.
+const (
+	spacePauseFactor = 4
+	maxSpacePause    = 64
+)
+
+// keepMinFree evicts for the room of other programs when a check is due. The pause grows while
+// deletions free nothing at once: the same lack of room would otherwise empty the cache.
+func (wr *writer) keepMinFree() {
+	if wr.minFree <= 0 || !wr.space.due() {
+		return
+	}
+	_, err := wr.measureSpace()
+	if err != nil {
+		wr.failed("making room", err)
+		return
+	}
+	before := wr.space
+	if err := wr.makeRoom(0, 0); !isFull(err) { // other programs may take all room; that is no event
+		wr.failed("making room", err)
+	}
+	shortest := wr.s.o.testing.spaceCheck
+	wr.space.pause = shortest
+	if deleted := before.used - wr.s.stats.used.Load(); deleted > 0 {
+		if free, _, err := wr.d.Space(); err == nil && free-wr.s.stats.reserved.Load() < before.free+deleted/2 {
+			wr.space.pause = min(spacePauseFactor*before.pause, maxSpacePause*shortest)
+		}
+	}
+}
+
 // setMinFree determines the bytes of the file system that stay free.
 func (wr *writer) setMinFree() error {
-	_, all, err := wr.d.Space()
+	wr.space.pause = wr.s.o.testing.spaceCheck
+	all, err := wr.measureSpace()
 	switch {
 	case err != nil:
 		return err

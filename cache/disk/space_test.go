@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -189,5 +190,87 @@ func TestTrimCannotDelete(t *testing.T) {
 	}
 	if after := b.Stats(); after.Chunks < before.Chunks/2 || b.saw(EventSuspended) != 1 {
 		t.Errorf("%d of %d chunks are left; %v", after.Chunks, before.Chunks, b.events)
+	}
+}
+
+// TestD19_DeletedFilesFreeNothing needs a little room while deleted files stay in use. Neither
+// repeated checks nor puts empty the cache for it.
+func TestD19_DeletedFilesFreeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		d.free = 4 << 20
+		b := open(t, d, func(o *Options) { o.MaxBytes, o.MinFree = 2<<20, 1<<20 })
+		for n := range 80 {
+			b.put(n, 0, 30)
+		}
+		before := b.Stats()
+		d.mu.Lock()
+		d.retains = true
+		d.free = before.Bytes + 1<<20 - 20<<10 // another program uses the rest
+		d.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		if after := b.Stats(); after.EvictedBytes == 0 || after.Chunks < before.Chunks/2 {
+			t.Errorf("%d of %d chunks are left for 20 KiB, %d bytes were evicted", after.Chunks, before.Chunks, after.EvictedBytes)
+		}
+		for n := range 20 {
+			b.put(100+n, 0, 1)
+		}
+		if after := b.Stats(); after.Chunks < before.Chunks/2 {
+			t.Errorf("%d of %d chunks are left after 20 puts", after.Chunks, before.Chunks)
+		}
+		d.mu.Lock()
+		d.retains, d.held, d.free = false, 0, 4<<20
+		d.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		wr := b.writer.Load()
+		err := wr.do(func() error {
+			if pause := wr.space.pause; pause != 5*time.Second {
+				t.Errorf("the pause is %v when the room is there", pause)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestD19_SharedReaderHoldsSegments has a second process read the cache: deleted segments stay
+// on the disk while it has them open.
+func TestD19_SharedReaderHoldsSegments(t *testing.T) {
+	dir := cacheDir(t)
+	mounted(t, filepath.Dir(dir), "tmpfs", "mode=0700,size=16m")
+	needs := func(o *Options) {
+		o.MaxBytes, o.MinFree = 8<<20, 4<<20
+		o.testing.segment, o.testing.spaceCheck = 256<<10, 100*time.Millisecond
+	}
+	b := openAt(t, dir, needs)
+	for n := range 40 {
+		b.put(n, 0, 200)
+	}
+	if err := b.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	reader := openAt(t, dir, func(o *Options) { o.Share = true })
+	for n := range 40 {
+		reader.has(n, 0, 200)
+	}
+	before := b.Stats()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	others, err := os.Create(filepath.Join(filepath.Dir(dir), "others"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer others.Close()
+	if err := unix.Fallocate(int(others.Fd()), 0, 0, int64(st.Bavail)*st.Frsize-4<<20+256<<10); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "room is made", func() bool { return b.Stats().EvictedBytes > before.EvictedBytes })
+	b.flush() // the first round has ended
+	if after := b.Stats(); after.Chunks < before.Chunks/2 {
+		t.Errorf("%d of %d chunks are left for 256 KiB", after.Chunks, before.Chunks)
 	}
 }

@@ -41,15 +41,15 @@ type writerState struct {
 	foreign map[string]bool // journals of other caches
 	damaged string          // the journal to copy
 
-	heads          [index.NumQueues]*index.Segment // the segments that are being written
-	last           uint32                          // highest number that a segment ever had
-	policy         *index.Policy
-	orphans        []orphan  // files to delete
-	stuck          []orphan  // files that could not be deleted, oldest first
-	minFree        int64     // bytes of the file system that stay free
-	lastSpaceCheck time.Time // last check of minFree
-	syncing        syncState
-	probing        prober
+	heads   [index.NumQueues]*index.Segment // the segments that are being written
+	last    uint32                          // highest number that a segment ever had
+	policy  *index.Policy
+	orphans []orphan // files to delete
+	stuck   []orphan // files that could not be deleted, oldest first
+	minFree int64    // bytes of the file system that stay free
+	space   spaceCheck
+	syncing syncState
+	probing prober
 }
 
 // An op is one operation: exactly one field is set.
