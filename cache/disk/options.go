@@ -21,7 +21,7 @@ type Options struct {
 	// accepts a put of any size. 0: 32 MiB.
 	QueueBytes int64
 
-	SyncBytes int64         // written bytes before a sync; 0: 64 MiB
+	SyncBytes int64         // written bytes before a sync, whole files included; 0: 64 MiB
 	SyncEvery time.Duration // time before a sync; 0: 5 s
 	ReadLimit time.Duration // limit of the time that a reader waits for the disk; 0: 1 s
 

@@ -15,9 +15,10 @@ import (
 
 // PutFile stores a whole file of size bytes. content must end with an error instead of io.EOF if
 // it does not match the hash. The file is stored after all of content was read without an error
-// and is durable. Nothing is read if the file is stored already. Unlike PutRunNoCopy, PutFile
-// waits for the disk. The error is that of content, or one of PutRunNoCopy. ErrBusy means that
-// another call writes the same file.
+// and is durable. Its record in the index survives kill -9, and a power loss after the next sync:
+// without the record, Open deletes the file. Nothing is read if the file is stored already. Unlike
+// PutRunNoCopy, PutFile waits for the disk. The error is that of content, or one of PutRunNoCopy.
+// ErrBusy means that another call writes the same file.
 func (s *Store) PutFile(h codec.Hash, size int64, content io.Reader) error {
 	if err := s.WriteErr(); err != nil {
 		return err
@@ -199,4 +200,5 @@ func (wr *writer) enterFile(w *index.WholeFile) {
 	wr.policy.Held[index.Protected] += index.OnDisk(w.Size)
 	wr.policy.Push(index.Protected, index.QueueItem{File: w})
 	wr.write(wal.NewFileRecord(w))
+	wr.syncing.entered(max(w.Size, 1)) // an empty file has a record, too
 }

@@ -17,12 +17,17 @@ func (y *syncState) due(o *Options) bool {
 	return y.unsynced >= o.SyncBytes || time.Since(y.last) >= o.SyncEvery
 }
 
-// wrote records bytes that are not durable yet.
-func (y *syncState) wrote(s *index.Segment, n int64) {
+// entered records bytes that a power loss would lose now.
+func (y *syncState) entered(n int64) {
 	if y.unsynced == 0 && !y.running {
 		y.last = time.Now()
 	}
 	y.unsynced += n
+}
+
+// wrote records bytes of a segment that are not durable yet.
+func (y *syncState) wrote(s *index.Segment, n int64) {
+	y.entered(n)
 	if !s.Dirty {
 		s.Dirty = true
 		y.segments = append(y.segments, s)

@@ -1,9 +1,11 @@
 package disk
 
 import (
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -58,5 +60,35 @@ func TestWriterSleepsWhileItSyncs(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestD16_WholeFile loses the power some time after a whole file was stored, and nothing else. The file
+// has its entry after that.
+func TestD16_WholeFile(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Options)
+		wait   time.Duration
+	}{
+		{"SyncEvery", func(o *Options) { o.SyncEvery = time.Second }, 2 * time.Second},
+		{"SyncBytes", func(o *Options) { o.SyncBytes = 1000 }, time.Millisecond},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newSimDisk()
+				b := open(t, d, tt.change)
+				b.keepFile(1)
+				time.Sleep(tt.wait)
+				for seed := range uint64(50) {
+					l := newLoad(open(t, d.lostPower(rand.New(rand.NewPCG(seed, 1)))), seed)
+					l.untilSure(1)
+					if !l.hasFile(1) {
+						t.Errorf("seed %d: it is lost", seed)
+					}
+					l.Close()
+				}
+			})
+		})
 	}
 }

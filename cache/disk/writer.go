@@ -263,7 +263,7 @@ type orphan struct {
 type syncState struct {
 	result   chan error
 	running  bool
-	unsynced int64     // bytes written since the start of the last sync
+	unsynced int64     // bytes written or renamed since the start of the last sync
 	last     time.Time // start of the last sync
 	segments []*index.Segment
 	dirs     bool         // segments were created
