@@ -883,6 +883,14 @@ func TestD04_NothingToOpenWith(t *testing.T) {
 			if b.hasFile(1) {
 				t.Error("a file was opened")
 			}
+			_, err := b.Verify(t.Context(), func(e Entry, err error) { t.Errorf("verify: %v: %v", e, err) })
+			if !errors.Is(err, lack) {
+				t.Errorf("verify: error = %v, want %v", err, lack)
+			}
+			d.setFault(on("open", "whole/", lack))
+			if _, err := b.Verify(t.Context(), func(e Entry, err error) { t.Errorf("verify: %v: %v", e, err) }); !errors.Is(err, lack) {
+				t.Errorf("verify of files: error = %v, want %v", err, lack)
+			}
 			d.setFault(nil)
 			b.flush()
 			b.want(0, 0, 25, 25)

@@ -72,7 +72,7 @@ func (s *Store) Xorbs() iter.Seq2[codec.Hash, []codec.ChunkRange] {
 
 // Verify reads all entries and compares them with their checksums. It forgets and reports
 // corrupt ones; evicted ones are no damage. It returns the number of entries that were read. The
-// error is that of ctx, or that of a disk that does not answer.
+// error is that of ctx, of a disk that does not answer, or of a lack of descriptors or memory.
 func (s *Store) Verify(ctx context.Context, report func(Entry, error)) (entries int, err error) {
 	d := s.disk.Load()
 	for k, spans := range d.index.All() {
@@ -101,6 +101,8 @@ func (s *Store) verifyFile(ctx context.Context, d *folder, w *index.WholeFile, r
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case isResourceExhausted(err):
+		return err
 	}
 	report(Entry{Kind: "file", Hash: w.Hash, Chunks: 1, Bytes: w.Size}, err)
 	return nil
@@ -123,6 +125,8 @@ func (s *Store) verifySpans(ctx context.Context, d *folder, k index.Key, spans [
 				return err
 			}
 			continue
+		case isResourceExhausted(err):
+			return err
 		case bad > 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errMoved)):
 			n = p[0].Chunks.Len()
 		case bad > 0 && err != nil && !p[0].Segment.Gone.Load():
