@@ -12,6 +12,7 @@ import (
 // store writes the chunks of p that are not stored, or with other bytes. The former copy of a chunk can be
 // found until the new one is written.
 func (wr *writer) store(p *putOp) {
+	wr.replaceFailedLog()
 	if wr.log == nil {
 		return
 	}

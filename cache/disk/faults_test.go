@@ -43,6 +43,26 @@ func TestD03_NoRoom(t *testing.T) {
 	}
 }
 
+// TestD03_FirstPutAfterwards puts chunks after a lack of room that cost the journal. The first put
+// that is accepted stores them.
+func TestD03_FirstPutAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d)
+		b.put(1, 0, 5)
+		d.setFault(on("write", "", unix.ENOSPC))
+		b.Drop(hashOf(1), chunks(0, 1))
+		b.flush()
+		if b.saw(EventFull) != 1 || b.WriteErr() == nil {
+			t.Fatalf("events %v", b.events)
+		}
+		d.setFault(nil)
+		time.Sleep(time.Second) // the pause ends
+		b.put(2, 0, 5)
+		b.want(2, 0, 5, 5)
+	})
+}
+
 func noRoom(t *testing.T, fault func(op, name string) error) {
 	d := newSimDisk()
 	b := open(t, d)

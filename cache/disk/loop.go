@@ -82,7 +82,8 @@ func (wr *writer) housekeep() (busy bool) {
 		wr.probe()
 		return false
 	}
-	if wr.log == nil && !wr.s.health.full() || wr.log != nil && wr.log.IsGrown(wr.s.o.testing.journal) {
+	wr.replaceFailedLog()
+	if wr.log != nil && wr.log.IsGrown(wr.s.o.testing.journal) {
 		wr.failed("writing the index", wr.rotate())
 	}
 	if wr.syncing.due(&wr.s.o) {

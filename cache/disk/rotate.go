@@ -40,6 +40,14 @@ func (wr *writer) rotate() error {
 	return wr.removeLogs(old)
 }
 
+// replaceFailedLog begins a new journal if the last one failed, unless writes pause. Each put calls it:
+// the pause may have ended since the last maintenance.
+func (wr *writer) replaceFailedLog() {
+	if wr.log == nil && !wr.s.health.full() {
+		wr.failed("writing the index", wr.rotate())
+	}
+}
+
 // removeLogs deletes the journals before the current one. It keeps a copy of a damaged one.
 func (wr *writer) removeLogs(old *wal.Log) error {
 	if old != nil {
