@@ -141,6 +141,9 @@ func (wr *writer) move(s *index.Segment, survivors []index.Survivor) (bytes int6
 	}
 	if err := wr.syncMoved(moved); err != nil {
 		wr.failed("syncing what was moved", err)
+		for _, p := range moved { // as after any failed sync
+			wr.sealSegment(p.segment)
+		}
 		return 0
 	}
 	for _, p := range moved {

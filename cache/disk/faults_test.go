@@ -252,6 +252,39 @@ func TestD06_OneFailureIsNoReasonToStop(t *testing.T) {
 	}
 }
 
+// TestD06_MovedNotSynced fails the sync of chunks that eviction moved. The segment that they were
+// moved to is not written any more: the kernel may have lost its pages.
+func TestD06_MovedNotSynced(t *testing.T) {
+	d := newSimDisk()
+	b := open(t, d)
+	for n := range 10 {
+		b.put(n, 0, 20)
+		b.want(n, 0, 5, 5)
+	}
+	failed := ""
+	d.setFault(func(op, name string) error {
+		if op == "sync" && failed == "" && strings.HasPrefix(name, "seg/") {
+			failed = name
+			return unix.EIO
+		}
+		return nil
+	})
+	wr := b.writer.Load()
+	err := wr.do(func() error {
+		for failed == "" && wr.evict() {
+		}
+		for _, s := range wr.heads {
+			if s != nil && s.Name() == failed {
+				t.Errorf("%s is still written", failed)
+			}
+		}
+		return nil
+	})
+	if err != nil || failed == "" {
+		t.Errorf("error %v, failed sync of %q", err, failed)
+	}
+}
+
 // TestD08_Hangs blocks every call for a while. No reader waits longer than the limit, and at
 // most maxStuck hang. A suspended store does not wait.
 func TestD08_Hangs(t *testing.T) { synctest.Test(t, hangs) }
