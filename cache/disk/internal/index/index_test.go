@@ -3,6 +3,7 @@ package index
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/xetfs/xetfs/codec"
@@ -77,5 +78,29 @@ func TestIndexAgainstAMap(t *testing.T) {
 				t.Fatalf("chunk %d of object %d: %v, want %v", c, n, got, want)
 			}
 		}
+	}
+}
+
+// TestRedundantRecount reads most of the redundant chunks of a segment. Only the first pass over the
+// redundant segments examines it.
+func TestRedundantRecount(t *testing.T) {
+	x, k, all := New(), XorbKey(hashOf(1)), chunks(0, 10)
+	s := &Segment{Number: 1, Queue: Probation}
+	x.AddSegment(s)
+	x.Enter(k, 0, s, 0, slices.Repeat([]ChunkInfo{{Size: 100}}, 10), nil)
+	s.Size.Store(1000)
+	p := NewPolicy(x, EvictionQueues{})
+	p.Push(Probation, QueueItem{Segment: s})
+	x.MarkRedundant(k, all)
+	x.Touch(x.Find(k, chunks(0, 9), nil))
+	if p.evictRedundant(nil, 100) {
+		t.Fatal("a segment in use was evicted")
+	}
+	if again := x.redundantSegments(redundantShare); len(again) > 0 {
+		t.Error("the segment is examined again")
+	}
+	x.MarkRedundant(k, all)
+	if again := x.redundantSegments(redundantShare); len(again) != 1 {
+		t.Error("the segment is not examined after new marks")
 	}
 }

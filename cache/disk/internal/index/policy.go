@@ -160,6 +160,7 @@ func (p *Policy) evictRedundant(to Evictor, maxChunk int64) bool {
 			p.clean(to, s, survivors, n)
 			return true
 		}
+		p.index.recountRedundant(s, n)
 	}
 	return false
 }

@@ -21,7 +21,7 @@ type Segment struct {
 	owners []owner // their objects, also former ones; guarded by Index.mu
 	live   int64   // bytes that can be found; guarded by Index.mu
 
-	redundant int64 // bytes of chunks that were marked as redundant; the writer alone uses it
+	redundant int64 // bytes of redundant chunks at the last recount, or marked since; the writer alone uses it
 
 	Size   atomic.Int64 // of the file
 	Dirty  bool         // written since the last sync; the writer alone uses it

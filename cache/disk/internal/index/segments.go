@@ -98,6 +98,15 @@ func (x *Index) redundantSegments(least float64) []*Segment {
 	return all
 }
 
+// recountRedundant corrects the count of a segment of which stay bytes are neither redundant nor
+// forgotten: marks end when chunks are read. The segment is not listed again for ended marks. It
+// locks mu.
+func (x *Index) recountRedundant(s *Segment, stay int64) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	s.redundant = s.live - stay
+}
+
 // A Row is consecutive chunks of one object.
 type Row struct {
 	Ref   uint32 // reference of the object in the journal
