@@ -22,7 +22,7 @@
 //
 // # Folder
 //
-//	FORMAT              text: kind of the folder, version, id of this cache
+//	FORMAT              text, 4 lines: kind of the folder, version, id of this cache, CRC-32C of these
 //	LOCK                locked with flock by the owner
 //	index-000007.log    index, a list of records (package journal)
 //	index.damaged       copy of the last journal with a damaged record
@@ -67,6 +67,14 @@
 //	power loss   loses what is newer than the last sync: Options.SyncBytes or SyncEvery.
 //	             The journal is synced after the segments, copies before their originals are
 //	             deleted, whole files before they are renamed.
+//
+// # Damage
+//
+//	FORMAT       damaged, unreadable or absent: written again with the id in the newest journal
+//	journal      damaged behind its snapshot: the records before the damage count
+//
+//	A shorter journal leads to fewer entries, or to forgotten ones that are still on disk. Both
+//	have the checksum of the bytes that were stored under their name.
 //
 // # Eviction
 //

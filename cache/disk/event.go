@@ -39,13 +39,13 @@ const (
 	EventSuspended = "cache_suspended"     // no reads and writes until the disk works again
 	EventResumed   = "cache_resumed"       // the disk works again
 	EventOwned     = "cache_owned"         // the owner has exited, and this process writes now
-	EventRebuilt   = "cache_rebuilt"       // the index was damaged: all or some entries are forgotten
+	EventRebuilt   = "cache_rebuilt"       // FORMAT or the index was damaged: entries may be forgotten
 )
 
 // An Event is a message for the user of the program. Callers of the store do not see events: for
 // them, a forgotten entry is a miss.
 type Event struct {
 	Name string
-	What string // "xorb 0706… chunks [3, 4)", "page …", "file …", "index-000003.log"; may be empty
+	What string // "xorb 0706… chunks [3, 4)", "page …", "file …", "index-000003.log", "FORMAT"; may be empty
 	Err  error  // the reason
 }

@@ -750,11 +750,13 @@ func TestD26_Versions(t *testing.T) {
 	tests := []struct {
 		name, format string
 		refused      bool
+		found        int // the journal has the id, too
 	}{
-		{"newer", formatKind + "\nversion 2\nwhatever\n", true},
-		{"older", formatKind + "\nversion 0\nid 00\n", false},
-		{"garbage", "\x00\x01\x02", false},
-		{"empty", "", false},
+		{"newer", formatKind + "\nversion 2\nwhatever\n", true, 0},
+		{"older", formatKind + "\nversion 0\nid 00\n", false, 0},
+		{"garbage", "\x00\x01\x02", false, 20},
+		{"empty", "", false, 20},
+		{"no id", formatKind + "\nversion 1\nid 00\n", false, 20},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -771,9 +773,13 @@ func TestD26_Versions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.want(1, 0, 20, 0)
-			until(t, "what was there is deleted", func() bool { return s.Stats().SegmentBytes == 0 })
-			s.put(1, 0, 20)
+			s.want(1, 0, 20, tt.found)
+			if tt.found == 0 {
+				until(t, "what was there is deleted", func() bool { return s.Stats().SegmentBytes == 0 })
+				s.put(1, 0, 20)
+			} else if s.saw(EventRebuilt) != 1 {
+				t.Errorf("events %v", s.events)
+			}
 			s = s.again()
 			s.want(1, 0, 20, 20)
 		})

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"crypto/rand"
 	"errors"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
@@ -83,9 +84,12 @@ func (wr *writer) refused() error {
 
 // loadFormat checks the format of the folder and returns the names of its journals.
 func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
-	id, fresh, err := format(wr.d, names)
-	if err == nil && fresh {
-		id, err = writeFormat(wr.d)
+	id, state, err := format(wr.d, names)
+	if state == formatFresh {
+		_, _ = rand.Read(id[:]) // it never fails
+	}
+	if err == nil && state != formatIntact {
+		err = writeFormat(wr.d, id)
 		wr.s.stats.use(index.OnDisk(1), &wr.s.stats.journalBytes)
 	}
 	if err == nil {
@@ -97,18 +101,21 @@ func (wr *writer) loadFormat(names []vfs.FileInfo) ([]vfs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if state == formatLost {
+		wr.s.o.Event(Event{Name: EventRebuilt, What: formatName, Err: errNoFormat})
+	}
 	wr.id = id
 	kept := names[:0]
 	for _, e := range names {
 		n, isLog := wal.ParseName(e.Name)
 		wr.number = max(wr.number, n)
 		switch {
-		case isLog && fresh, e.Name == wal.TmpName, e.Name == formatTmp, e.Name == vfs.ProbeName:
+		case isLog && state == formatFresh, e.Name == wal.TmpName, e.Name == formatTmp, e.Name == vfs.ProbeName:
 			wr.orphans = append(wr.orphans, orphan{name: e.Name, size: index.OnDisk(e.Size), sort: &wr.s.stats.journalBytes})
 		case isLog:
 			kept = append(kept, e)
 		}
-		if e.Regular && !(fresh && e.Name == formatName) {
+		if e.Regular && !(state != formatIntact && e.Name == formatName) {
 			wr.s.stats.use(index.OnDisk(e.Size), &wr.s.stats.journalBytes)
 		}
 	}
@@ -139,6 +146,7 @@ func (wr *writer) loadIndex(logs []vfs.FileInfo) (*wal.Recovered, error) {
 }
 
 var (
+	errNoFormat   = errors.New("it was damaged or missing; the journal has the id of the cache")
 	errNoSnapshot = errors.New("no journal has a complete snapshot")
 	errDamaged    = errors.New("bytes in the middle of the journal were lost")
 )

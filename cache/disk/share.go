@@ -61,8 +61,8 @@ func (s *Store) shareFolder(d *folder) error {
 	if err != nil {
 		return err
 	}
-	id, fresh, err := format(d, names)
-	if err != nil || fresh {
+	id, state, err := format(d, names)
+	if err != nil || state == formatFresh {
 		return err
 	}
 	found, _, err := wal.Recover(d, names, id)

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
@@ -61,6 +63,7 @@ type simFile struct {
 	changed, synced int64          // time of change, now and as it lasts
 	touched, kept   int64          // the same of the file itself
 	dir, foreign    bool
+	bad             int64 // offset of a byte that cannot be read; 0: none
 }
 
 const simPage = 4096
@@ -460,6 +463,9 @@ func (o *simOpen) ReadAt(p []byte, off int64) (int, error) {
 	}
 	o.d.mu.Lock()
 	defer o.d.mu.Unlock()
+	if bad := o.f.bad; off <= bad && bad < off+int64(len(p)) && bad > 0 {
+		return 0, &fs.PathError{Op: "read", Path: o.name, Err: unix.EIO}
+	}
 	n := copy(p, o.f.data[min(off, int64(len(o.f.data))):])
 	if n < len(p) {
 		return n, io.EOF

@@ -116,14 +116,15 @@ func TestUnsyncedWholeCannotBeDeleted(t *testing.T) {
 	b.wantCounted(t)
 }
 
-// TestD14_NoFormat checks that all files are deleted, and counted once, if the id of the cache
-// is lost.
-func TestD14_NoFormat(t *testing.T) {
+// TestD14_NoID loses the id of the cache, which FORMAT and the journal have. All files are deleted,
+// and counted once.
+func TestD14_NoID(t *testing.T) {
 	b := open(t, newSimDisk())
 	b.putThree()
 	b.Close()
 	d := b.disk.killed()
 	delete(d.names, formatName)
+	d.names[b.onlyLog()].data[0] ^= 1
 	b = open(t, d)
 	until(t, "all of it is deleted", func() bool {
 		return !d.there("seg/00000001") && !d.there(index.FileName(hashOf(1))) && !d.there("index-000001.log")
@@ -131,6 +132,26 @@ func TestD14_NoFormat(t *testing.T) {
 	b.wantCounted(t)
 	b.put(1, 0, 25)
 	b.wantCounted(t)
+}
+
+// TestD14_NoFormat loses FORMAT alone. Nothing is deleted, because the journal has the id.
+func TestD14_NoFormat(t *testing.T) {
+	b := open(t, newSimDisk())
+	b.putThree()
+	b.Close()
+	d := b.disk.killed()
+	delete(d.names, formatName)
+	for range 2 {
+		s := open(t, d)
+		for n := range 3 {
+			s.want(n, 0, 25, 25)
+			if !s.hasFile(n) {
+				t.Errorf("file %d is lost", n)
+			}
+		}
+		s.wantCounted(t)
+		s.Close()
+	}
 }
 
 // wantCounted fails unless just what is on disk is counted.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
@@ -45,14 +48,7 @@ var errOther = errors.New("journal of another cache")
 // no such journal. foreign are the journals of other caches.
 func Recover(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *Recovered, foreign map[string]bool, err error) {
 	foreign = make(map[string]bool)
-	var numbers []uint64
-	for _, e := range names {
-		if n, ok := ParseName(e.Name); ok && e.Err == nil {
-			numbers = append(numbers, n)
-		}
-	}
-	slices.Sort(numbers)
-	for _, n := range slices.Backward(numbers) {
+	for _, n := range newestFirst(names) {
 		r, err := read(d, id, n)
 		switch {
 		case errors.Is(err, errOther):
@@ -65,6 +61,60 @@ func Recover(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *Recovered, fo
 		}
 	}
 	return nil, foreign, nil
+}
+
+// ID returns the id in the newest journal with an intact header of this version; ok is false
+// without such a journal.
+func ID(d vfs.Dir, names []vfs.FileInfo) (id [16]byte, ok bool, err error) {
+	for _, n := range newestFirst(names) {
+		h, err := readHeader(d, n)
+		switch {
+		case errors.Is(err, vfs.ErrForeign), errors.Is(err, codec.ErrCorrupt):
+		case err != nil:
+			return id, false, fmt.Errorf("%s: %w", Name(n), err)
+		case h.Version > FormatVersion:
+			return id, false, ErrNewer
+		case h.Version == FormatVersion:
+			return h.ID, true, nil
+		}
+	}
+	return id, false, nil
+}
+
+// readHeader returns the first record of a journal.
+func readHeader(d vfs.Dir, number uint64) (*Record, error) {
+	f, err := d.Open(Name(number), false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, _, err := journal.NewReader(io.NewSectionReader(f, 0, math.MaxInt64), journal.Options{}).Next()
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) {
+		return nil, invalid("no header")
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := new(Record)
+	if err := r.decode(raw); err != nil {
+		return nil, err
+	}
+	if r.Kind != HeaderRecord {
+		return nil, invalid("begins with a record of kind %d", r.Kind)
+	}
+	return r, nil
+}
+
+// newestFirst returns the numbers of the journals, except those that cannot be examined.
+func newestFirst(names []vfs.FileInfo) (numbers []uint64) {
+	for _, e := range names {
+		if n, ok := ParseName(e.Name); ok && e.Err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	slices.Reverse(numbers)
+	return numbers
 }
 
 func read(d vfs.Dir, id [16]byte, number uint64) (*Recovered, error) {

@@ -23,7 +23,7 @@ var eventTexts = map[string]string{
 	disk.EventSuspended: "the disk cache is left alone until its disk works again",
 	disk.EventResumed:   "the disk cache works again",
 	disk.EventOwned:     "the process that wrote to the disk cache has ended, and this one writes to it now",
-	disk.EventRebuilt:   "the index of the disk cache was damaged: all or some of it is forgotten",
+	disk.EventRebuilt:   "the index of the disk cache was damaged: some or all of it may be forgotten",
 }
 
 // Bounds of the log. A failing disk may drop thousands of entries a second.
