@@ -13,6 +13,9 @@ import (
 	"github.com/xetfs/xetfs/codec/journal"
 )
 
+// dropped is the number of chunks that putMany drops at its end.
+const dropped = 7
+
 // putMany stores chunks, pages and whole files, and drops some of them again. A snapshot precedes
 // the last ones.
 func (b *fixture) putMany() {
@@ -80,8 +83,8 @@ func TestD13_EveryBitOfFormat(t *testing.T) {
 			t.Errorf("bit %d: %d of %d entries are left", bit, n, all)
 		}
 		repaired := s.saw(EventRebuilt) == 1
-		if repaired && !bytes.Equal(d.names[formatName].data, intact) {
-			t.Errorf("bit %d: FORMAT is %q", bit, d.names[formatName].data)
+		if text := d.content(formatName); repaired && !bytes.Equal(text, intact) {
+			t.Errorf("bit %d: FORMAT is %q", bit, text)
 		}
 		s.Close()
 
@@ -101,6 +104,73 @@ func TestD13_EveryBitOfFormat(t *testing.T) {
 	}
 }
 
+// TestD13_EveryByteOfASnapshot damages each byte of a journal that consists of a snapshot and
+// changes. The entries before the damage are left, and a copy of the journal stays.
+func TestD13_EveryByteOfASnapshot(t *testing.T) {
+	t.Parallel()
+	b := open(t, newSimDisk())
+	b.putMany()
+	all := b.countAll()
+	b.Close()
+	name := b.onlyLog()
+	intact := b.disk.names[name].data
+	step := 1
+	if codectest.Race {
+		step = 17
+	}
+	before := 0
+	for off := 0; off < len(intact); off += step {
+		d := b.disk.killed()
+		d.names[name].data[off] ^= 0x10
+		damaged := slices.Clone(d.names[name].data)
+		s := open(t, d)
+		n := s.countAll()
+		if n > all+dropped { // the damage may hide the drop of some chunks
+			t.Errorf("byte %d: %d entries, there were %d", off, n, all)
+		}
+		before = max(before, n)
+		if n < before-dropped {
+			t.Errorf("byte %d: %d entries, %d with damage before it", off, n, before)
+		}
+		if kept := d.content(wal.DamagedName); kept != nil && !bytes.Equal(kept, damaged) {
+			t.Errorf("byte %d: the copy of the journal differs", off)
+		}
+		if err := s.Store.disk.Load().index.CheckInvariants(); err != nil {
+			t.Errorf("byte %d: %v", off, err)
+		}
+		s.put(50, 0, 5)
+		s = s.again()
+		if again := s.countAll(); again != n {
+			t.Errorf("byte %d: %d entries, %d after another start", off, n, again)
+		}
+		s.want(50, 0, 5, 5)
+		s.Close()
+	}
+	if before < all {
+		t.Errorf("at most %d of %d entries were left", before, all)
+	}
+}
+
+// TestD13_DamagedSnapshot damages the end of a snapshot: the entries before it are left.
+func TestD13_DamagedSnapshot(t *testing.T) {
+	b := open(t, newSimDisk())
+	for n := range 20 {
+		b.put(n, 0, 10)
+	}
+	if err := b.rotate(); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	s := b.damaged(b.onlyLog(), func(f []byte) []byte { f[len(f)-40] ^= 1; return f })
+	found := 0
+	for n := range 20 {
+		found += s.has(n, 0, 10)
+	}
+	if found < 150 || s.saw(EventRebuilt) != 1 || !s.disk.there(wal.DamagedName) {
+		t.Errorf("%d of 200 chunks, events %v", found, s.events)
+	}
+}
+
 // TestD05_BadBlock opens folders of which one block cannot be read.
 func TestD05_BadBlock(t *testing.T) {
 	large := func(o *Options) { o.MaxBytes, o.testing.journal = 1<<30, 1<<20 }
@@ -110,21 +180,29 @@ func TestD05_BadBlock(t *testing.T) {
 	}
 	b.Close()
 	all := b.Stats().Chunks
+	log := b.onlyLog()
 	for _, tt := range []struct {
 		name   string
 		file   string
 		off    int64
 		least  int // chunks that are left
+		aside  bool
 		events int
 	}{
-		{"FORMAT", formatName, 20, all, 1},
+		{"FORMAT", formatName, 20, all, false, 1},
+		{"first block of the journal", log, 20, 0, true, 1},
+		{"second block of the journal", log, 40_000, 100, true, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := b.disk.killed()
 			d.names[tt.file].bad = tt.off
+			before := d.content(tt.file)
 			s := open(t, d, large)
 			if n := s.Stats().Chunks; n < tt.least || n > all || s.saw(EventRebuilt) != tt.events {
 				t.Errorf("%d of %d chunks are left, events %v", n, all, s.events)
+			}
+			if tt.aside && !bytes.Equal(d.content(wal.DamagedName), before) {
+				t.Error("the journal is not kept aside")
 			}
 			s.put(50, 0, 5)
 			s = s.again(large)

@@ -25,7 +25,7 @@
 //	FORMAT              text, 4 lines: kind of the folder, version, id of this cache, CRC-32C of these
 //	LOCK                locked with flock by the owner
 //	index-000007.log    index, a list of records (package journal)
-//	index.damaged       copy of the last journal with a damaged record
+//	index.damaged       the last journal that was damaged, as it was found
 //	seg/0000002a        segment: packed chunks and pages, back to back
 //	whole/{hash}        whole file
 //
@@ -71,7 +71,9 @@
 // # Damage
 //
 //	FORMAT       damaged, unreadable or absent: written again with the id in the newest journal
-//	journal      damaged behind its snapshot: the records before the damage count
+//	journal      damaged or unreadable: the records before the damage count. A journal gets its
+//	             name after the sync of its snapshot, so a named one with a part of the snapshot
+//	             is damaged, too. It counts if no journal has a complete snapshot.
 //
 //	A shorter journal leads to fewer entries, or to forgotten ones that are still on disk. Both
 //	have the checksum of the bytes that were stored under their name.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 
@@ -136,11 +137,7 @@ func (wr *writer) loadIndex(logs []vfs.FileInfo) (*wal.Recovered, error) {
 	wr.policy = index.NewPolicy(found.Index, found.Queues)
 	if found.IsDamaged() {
 		wr.damaged = wal.Name(found.Number)
-		err := found.Bad
-		if err == nil {
-			err = errDamaged
-		}
-		wr.s.o.Event(Event{Name: EventRebuilt, What: wr.damaged, Err: err})
+		wr.s.o.Event(Event{Name: EventRebuilt, What: wr.damaged, Err: cmp.Or(found.Bad, errDamaged)})
 	}
 	return found, nil
 }
@@ -148,7 +145,7 @@ func (wr *writer) loadIndex(logs []vfs.FileInfo) (*wal.Recovered, error) {
 var (
 	errNoFormat   = errors.New("it was damaged or missing; the journal has the id of the cache")
 	errNoSnapshot = errors.New("no journal has a complete snapshot")
-	errDamaged    = errors.New("bytes in the middle of the journal were lost")
+	errDamaged    = errors.New("bytes of the journal were lost")
 )
 
 // loadSegments forgets segments without a file, and finds files without a segment.

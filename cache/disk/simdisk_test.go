@@ -144,6 +144,16 @@ func (d *simDisk) there(name string) bool {
 	return d.names[name] != nil
 }
 
+// content returns a copy of the bytes of a file, nil if it is absent.
+func (d *simDisk) content(name string) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.names[name]; f != nil {
+		return bytes.Clone(f.data)
+	}
+	return nil
+}
+
 // bytes returns what all files take.
 func (d *simDisk) bytes() (n int64) {
 	d.mu.Lock()

@@ -21,7 +21,7 @@ type Recovered struct {
 	Queues index.EvictionQueues
 	Number uint64 // of the journal
 	Last   uint32 // highest number of a segment
-	Bad    error  // an impossible record; the records before it count
+	Bad    error  // an impossible record or a bad block; the records before it count
 
 	refs     uint32 // objects with a name in the journal
 	size     int64  // of the file
@@ -35,8 +35,11 @@ func (r *Recovered) IsAppendable() bool {
 	return r.complete && r.Bad == nil && r.tail == journal.Clean
 }
 
-// IsDamaged reports whether records were lost in a way that no crash explains.
-func (r *Recovered) IsDamaged() bool { return r.Bad != nil || r.tail == journal.Damaged }
+// IsDamaged reports whether records were lost in a way that no crash explains. A journal got its
+// name after a sync of the snapshot.
+func (r *Recovered) IsDamaged() bool {
+	return r.Bad != nil || r.tail == journal.Damaged || !r.complete
+}
 
 // ErrNewer means that a newer program wrote the folder. The folder was left as it is.
 var ErrNewer = errors.New("disk cache was written by a newer version")
@@ -44,8 +47,9 @@ var ErrNewer = errors.New("disk cache was written by a newer version")
 // errOther means that a journal belongs to another cache.
 var errOther = errors.New("journal of another cache")
 
-// Recover reads the newest journal with a complete snapshot; the result is nil if there is
-// no such journal. foreign are the journals of other caches.
+// Recover reads the newest journal with a complete snapshot. Without one, it reads the newest
+// journal up to the damage; the result is nil without a journal. foreign are the journals of
+// other caches.
 func Recover(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *Recovered, foreign map[string]bool, err error) {
 	foreign = make(map[string]bool)
 	for _, n := range newestFirst(names) {
@@ -58,9 +62,11 @@ func Recover(d vfs.Dir, names []vfs.FileInfo, id [16]byte) (found *Recovered, fo
 			return nil, nil, fmt.Errorf("%s: %w", Name(n), err)
 		case r.complete:
 			return r, foreign, nil
+		case found == nil:
+			found = r
 		}
 	}
-	return nil, foreign, nil
+	return found, foreign, nil
 }
 
 // ID returns the id in the newest journal with an intact header of this version; ok is false
@@ -131,7 +137,7 @@ func read(d vfs.Dir, id [16]byte, number uint64) (*Recovered, error) {
 }
 
 // replay reads a journal of size bytes up to the first defect. The error is ErrNewer, errOther,
-// or that of reading the file: then the journal is unknown.
+// or that of reading the file: then the journal is unknown. A bad block is a defect.
 func replay(f io.ReaderAt, size int64, id [16]byte, number uint64) (*Recovered, error) {
 	r, b := &Recovered{Number: number, size: size}, index.NewBuilder()
 	in := journal.NewReader(io.NewSectionReader(f, 0, size), journal.Options{})
@@ -139,6 +145,10 @@ func replay(f io.ReaderAt, size int64, id [16]byte, number uint64) (*Recovered, 
 	for n := 0; ; n++ {
 		raw, off, err := in.Next()
 		if errors.Is(err, io.EOF) {
+			break
+		}
+		if errors.Is(err, unix.EIO) {
+			r.Bad = err
 			break
 		}
 		if err != nil {
