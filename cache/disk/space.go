@@ -62,7 +62,7 @@ func (wr *writer) mayCopy(n int64) bool {
 type spaceCheck struct {
 	last  time.Time
 	pause time.Duration // until the next one
-	free  int64         // bytes of the file system, without those reserved for whole files
+	free  int64         // bytes of the file system
 	used  int64         // bytes of the cache
 }
 
@@ -70,20 +70,21 @@ func (c *spaceCheck) due() bool { return time.Since(c.last) >= c.pause }
 
 // measureSpace measures the free space, and returns the size of the file system.
 func (wr *writer) measureSpace() (all int64, err error) {
-	used, reserved := wr.s.stats.used.Load(), wr.s.stats.reserved.Load()
+	used := wr.s.stats.used.Load()
 	free, all, err := wr.d.Space()
 	if err == nil {
-		wr.space.free, wr.space.used = free-reserved, used
+		wr.space.free, wr.space.used = free, used
 	}
 	wr.space.last = time.Now()
 	return all, err
 }
 
-// freeBytes returns the free space of the last measurement plus what the cache freed since. The
-// blocks of a deleted file stay in use while another process has the file open. Some file systems
-// free them later. A measurement after each deletion would therefore lead to more deletions.
+// freeBytes returns the free space of the last measurement plus what the cache freed since, without
+// the bytes that are reserved for whole files. The blocks of a deleted file stay in use while another
+// process has the file open. Some file systems free them later. A measurement after each deletion would
+// therefore lead to more deletions.
 func (wr *writer) freeBytes() int64 {
-	return wr.space.free + wr.space.used - wr.s.stats.used.Load()
+	return wr.space.free + wr.space.used - wr.s.stats.used.Load() - wr.s.stats.reserved.Load()
 }
 
 // The pause between two checks of MinFree grows by a factor, up to a multiple of the shortest.
@@ -110,7 +111,7 @@ func (wr *writer) keepMinFree() {
 	shortest := wr.s.o.testing.spaceCheck
 	wr.space.pause = shortest
 	if deleted := before.used - wr.s.stats.used.Load(); deleted > 0 {
-		if free, _, err := wr.d.Space(); err == nil && free-wr.s.stats.reserved.Load() < before.free+deleted/2 {
+		if free, _, err := wr.d.Space(); err == nil && free < before.free+deleted/2 {
 			wr.space.pause = min(spacePauseFactor*before.pause, maxSpacePause*shortest)
 		}
 	}
