@@ -12,22 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cancelGrace is the time between an interrupt of the kernel and the end of a request. The
-// kernel reports a signal, but not which one. Profilers and progress bars send harmless signals.
-// Few programs expect EINTR from a file, and a page fault would become SIGBUS. After a fatal
-// signal the request ends at once.
-const (
-	cancelGrace = 500 * time.Millisecond
-	signalPoll  = 20 * time.Millisecond // interval of the check for a fatal signal
-)
+// signalPoll is the interval of the check for an ending signal. The kernel interrupts a message
+// once, and readahead never. Without the check, a program with a handler for SIGINT could not
+// stop its wait for such a page.
+const signalPoll = 80 * time.Millisecond
 
-// idleSignalPoll is the interval of the same check without an interrupt. Readahead is never
-// interrupted. Without the check, a program with a handler for SIGINT could not stop its wait
-// for such a page.
-const idleSignalPoll = 80 * time.Millisecond
+// cancelGrace is the time between an interrupt and the end of a request of an invisible thread.
+// The kernel reports a signal, but not which one. Profilers and progress bars send harmless
+// signals. Few programs expect EINTR from a file, and a page fault would begin again.
+const cancelGrace = 500 * time.Millisecond
 
-// A request is the context of one message of the kernel. It ends at its deadline, after a fatal
-// signal for the reader, or cancelGrace after any other interrupt.
+// A request is the context of one message of the kernel. It ends at its deadline, or after an
+// ending signal for the reader. If the reader is invisible, it ends cancelGrace after an
+// interrupt.
 //
 // Most messages need no wait, so a request starts a timer and a goroutine only in Done.
 type request struct {
@@ -77,7 +74,7 @@ func (r *request) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil && !r.ended && isClosed(r.interrupted) {
-		r.startLocked() // cancelGrace begins
+		r.startLocked() // it looks for the signal
 	}
 	switch {
 	case r.ctx != nil:
@@ -110,32 +107,26 @@ func (r *request) startLocked() {
 	go r.watch(r.ctx.Done(), r.stop)
 }
 
+// watch stops the context after a signal. The kernel interrupts a message for any signal.
 func (r *request) watch(done <-chan struct{}, stop func()) {
-	seldom := time.NewTicker(idleSignalPoll)
-	defer seldom.Stop()
-	for taken := false; !taken; {
-		select {
-		case <-r.interrupted:
-			taken = true
-		case <-seldom.C:
-			if isEnding(r.thread) {
-				stop()
-				return
-			}
-		case <-done:
-			return
-		}
-	}
 	look := time.NewTicker(signalPoll)
 	defer look.Stop()
-	for waited := time.Duration(0); waited < cancelGrace && !isEnding(r.thread); waited += signalPoll {
+	interrupted, grace, expired := r.interrupted, (<-chan time.Time)(nil), false
+	for {
 		select {
+		case <-interrupted:
+			interrupted, grace = nil, time.After(cancelGrace)
+		case <-grace:
+			expired = true
 		case <-look.C:
 		case <-done:
 			return
 		}
+		if ending, visible := isEnding(r.thread); ending || expired && !visible {
+			stop()
+			return
+		}
 	}
-	stop()
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -147,47 +138,62 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// endingSignals are the usual signals that end a process. The kernel marks a dying thread with
-// SIGKILL.
-const endingSignals = 1<<(unix.SIGKILL-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) |
-	1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
+const (
+	// endingSignals ask a program to end, also one with a handler.
+	endingSignals = 1<<(unix.SIGINT-1) | 1<<(unix.SIGTERM-1) | 1<<(unix.SIGHUP-1) | 1<<(unix.SIGQUIT-1)
 
-// isEnding reports whether a fatal signal is pending for a thread. It is false for an invisible
-// thread, as in another process namespace.
-func isEnding(thread uint32) bool {
+	// harmlessSignals do not end a program without a handler. All others do. The kernel marks a
+	// dying thread with SIGKILL, but not before it writes a core file.
+	harmlessSignals = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) |
+		1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1)
+)
+
+// isEnding reports whether an ending signal is pending for a thread, and whether the thread is
+// visible. Threads of another process namespace may be invisible.
+func isEnding(thread uint32) (ending, visible bool) {
 	if thread == 0 {
-		return false
+		return false, false
 	}
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/status", thread), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return false, false
 	}
 	defer unix.Close(fd)
 	var buf [4096]byte
 	n, err := unix.Read(fd, buf[:])
-	return err == nil && pending(buf[:n])&endingSignals != 0
+	if err != nil {
+		return false, false
+	}
+	return hasEndingSignal(buf[:n])
 }
 
-// pending returns the signals that are pending for a thread or its process, and not blocked.
-// They are the fields SigPnd, ShdPnd and SigBlk of its status.
-func pending(status []byte) uint64 {
-	var all, held uint64
+// hasEndingSignal reports whether the status of a thread has an ending signal. A signal is pending
+// for the thread or its process, and not blocked. visible is false for an incomplete status.
+func hasEndingSignal(status []byte) (ending, visible bool) {
+	var pending, held, caught uint64
+	fields := 0
 	for line := range bytes.Lines(status) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
-		which := &all
+		var signals *uint64
 		switch string(name) {
 		case "SigPnd", "ShdPnd":
-		case "SigBlk":
-			which = &held
+			signals = &pending
+		case "SigBlk", "SigIgn":
+			signals = &held
+		case "SigCgt":
+			signals = &caught
 		default:
 			continue
 		}
-		set, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 16, 64)
-		if err == nil {
-			*which |= set
+		if set, err := strconv.ParseUint(string(bytes.TrimSpace(value)), 16, 64); err == nil {
+			*signals |= set
+			fields++
 		}
 	}
-	return all &^ held
+	if fields < 5 {
+		return false, false
+	}
+	return pending&^held&(endingSignals|^(caught|harmlessSignals)) != 0, true
 }
 
 // A timeoutHistory records the files with timed-out reads, or the folders with timed-out

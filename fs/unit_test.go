@@ -7,6 +7,8 @@ import (
 	"io"
 	iofs "io/fs"
 	"log/slog"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -190,6 +192,12 @@ func TestRequest(t *testing.T) {
 		do   func(r *request, interrupt func())
 		want error
 	}{
+		{"a harmless signal for a visible thread", func(r *request, interrupt func()) {
+			r.thread = uint32(os.Getpid())
+			r.Done()
+			interrupt()
+			time.Sleep(30 * time.Second)
+		}, nil},
 		{"nothing happened", func(*request, func()) {}, nil},
 		{"interrupted just now", func(r *request, interrupt func()) { interrupt(); r.Err() }, nil},
 		{"interrupted", func(r *request, interrupt func()) { interrupt(); r.Err(); time.Sleep(cancelGrace) }, context.Canceled},
@@ -226,24 +234,38 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-func TestPending(t *testing.T) {
+func TestHasEndingSignal(t *testing.T) {
+	const none = "0000000000000000"
 	tests := []struct {
-		name, status string
-		want         bool
+		name                                      string
+		thread, process, blocked, ignored, caught string
+		want                                      bool
 	}{
-		{"nothing", "Name:\tcat\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\n", false},
-		{"killed", "SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n", true},
-		{"interrupted, with a handler", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000002\n", true},
-		{"terminated, with a handler", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n", true},
-		{"a profiler's signal", "SigPnd:\t0000000004000000\nShdPnd:\t0000000000000000\n", false},
-		{"blocked is not pending", "SigBlk:\t0000000000000100\n", false},
-		{"interrupted, but it holds that back", "SigPnd:\t0000000000000000\nShdPnd:\t0000000000000002\nSigBlk:\t0000000000000002\n", false},
-		{"not a number", "SigPnd:\tzz\n", false},
+		{"nothing", none, none, none, none, none, false},
+		{"killed", "0000000000000100", none, none, none, none, true},
+		{"interrupted, with a handler", none, "0000000000000002", none, none, "0000000000000002", true},
+		{"interrupted, but it holds that back", none, "0000000000000002", "0000000000000002", none, none, false},
+		{"terminated, with a handler", none, "0000000000004000", none, none, "0000000000004000", true},
+		{"hung up, with a handler", none, "0000000000000001", none, none, "0000000000000001", true},
+		{"SIGABRT, which writes a core file", none, "0000000000000020", none, none, none, true},
+		{"SIGABRT with a handler", none, "0000000000000020", none, none, "0000000000000020", false},
+		{"ignored, but a debugger is told", none, "0000000000000020", none, "0000000000000020", none, false},
+		{"a profiler's signal", "0000000004000000", none, none, none, "0000000004000000", false},
+		{"a signal of the Go runtime", "0000000000400000", none, none, none, "fffffffc3bba3a00", false},
+		{"a child has ended, a window has another size", none, "0000000008010000", none, none, none, false},
+		{"stopped", none, "0000000000080000", none, none, none, false},
+		{"blocked is not pending", none, none, "0000000000000100", none, none, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := pending([]byte(tt.status))&endingSignals != 0; got != tt.want {
-				t.Errorf("ends = %t, want %t", got, tt.want)
+			status := fmt.Sprintf("Name:\tcat\nSigPnd:\t%s\nShdPnd:\t%s\nSigBlk:\t%s\nSigIgn:\t%s\nSigCgt:\t%s\nNoNewPrivs:\t0\n",
+				tt.thread, tt.process, tt.blocked, tt.ignored, tt.caught)
+			if got, visible := hasEndingSignal([]byte(status)); got != tt.want || !visible {
+				t.Errorf("ends = %t, visible = %t, want %t, true", got, visible, tt.want)
+			}
+			status = strings.Replace(status, "SigCgt:\t", "SigCgt:\tz", 1)
+			if got, visible := hasEndingSignal([]byte(status)); got || visible {
+				t.Errorf("not a number: ends = %t, visible = %t", got, visible)
 			}
 		})
 	}

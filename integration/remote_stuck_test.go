@@ -98,6 +98,20 @@ func TestRemoteReadersLeave(t *testing.T) {
 	}
 }
 
+// Signals that do not ask a program to end disturb no reader that waits for a server.
+func TestRemoteSignalsDoNotDisturb(t *testing.T) {
+	t.Parallel()
+	address, gate, _ := stuckStore(t)
+	path := harness.MountRemote(t, address).Path("tree", "large")
+	gate.Shut()
+	time.AfterFunc(time.Second, gate.Open) // later than an interrupt may end a read of an invisible program
+	within(t, "a direct read", func() {
+		if err := disturbed(func() error { return readOnce(path, unix.O_DIRECT) }); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Many readers are stuck, and other processes still list and stat files without waiting. Once the
 // server answers again, all readers get their bytes.
 func TestRemoteStuckReaders(t *testing.T) {

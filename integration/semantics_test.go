@@ -21,7 +21,8 @@ import (
 var semanticsTests = map[string][]string{
 	"open, openat":                      {"TestK23_ReadOnly/open and truncate", "TestK25_Oddities/path only", "TestK25_Oddities/as a folder"},
 	"Open files and new versions":       {"TestK38_OpenFile", "TestK38_OpenDirectory", "TestSharedDirs_Seek", "TestSharedDirs_Forgotten"},
-	"read, pread, readv, preadv2":       {"TestK24_Reads/preadv2 without waiting", "TestK24_Reads/readv", "TestK12_K13_ReaderKilled", "TestSignalsDoNotDisturb"},
+	"read, pread, readv, preadv2":       {"TestK24_Reads/preadv2 without waiting", "TestK24_Reads/readv"},
+	"Signals during a call":             {"TestK12_K13_ReaderKilled", "TestRemoteReadersLeave", "TestSignalsDoNotDisturb", "TestRemoteSignalsDoNotDisturb"},
 	"O_DIRECT":                          {"TestK24_Reads/O_DIRECT", "TestK24_DirectReads"},
 	"sendfile, splice, copy_file_range": {"TestK24_Reads/splice", "TestK24_Reads/copy_file_range", "TestK23_ReadOnly/copy into"},
 	"io_uring":                          {"TestK24_Reads/io_uring"},
