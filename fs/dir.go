@@ -146,8 +146,8 @@ func (f *filesystem) list(req *request, h *dirHandle, in *fuse.ReadIn, add func(
 			return fuse.OK
 		}
 		for i := range names {
-			n++
 			name := &names[i]
+			n = name.n
 			if name.path == "" {
 				continue
 			}

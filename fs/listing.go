@@ -32,7 +32,8 @@ type dirHandle struct {
 	stale bool // guarded by staleListings.mu
 }
 
-// A position is a name in its directory and its number, from 1.
+// A position is a name in its directory and its number, from 1. Numbers have gaps if names can
+// vanish from a tree.
 type position struct {
 	n    uint64
 	name string
@@ -59,6 +60,7 @@ type batch struct {
 type dirEntry struct {
 	path    string // "": illegal name
 	name    string // end of path
+	n       uint64 // its number
 	id      identity
 	kind    page.Type
 	hasAttr bool // attr is valid
@@ -120,7 +122,7 @@ func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, 
 	if !l.holds(n) {
 		f.read(ctx, h, &l.batch, n)
 	}
-	names := l.names[min(n-l.after.n, uint64(len(l.names))):]
+	names := l.names[sort.Search(len(l.names), func(i int) bool { return l.names[i].n > n }):]
 	if len(names) > 0 && l.next == nil && !l.end && l.err == nil {
 		f.readAhead(h, l)
 	}
@@ -133,7 +135,7 @@ func (f *filesystem) namesBehind(ctx context.Context, h *dirHandle, l *listing, 
 
 // holds reports whether the batch has the names after the n-th.
 func (b *batch) holds(n uint64) bool {
-	first, last := b.after.n, b.after.n+uint64(len(b.names))
+	first, last := b.after.n, b.last.n
 	return first <= n && n < last || n == last && (b.end || b.err != nil)
 }
 
@@ -183,8 +185,9 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 			break
 		}
 		name, ok := base(h.path, e.Path)
-		if at.n < n {
-			if at = h.after(at, name, ok); at.n%batchSize == 0 {
+		next := h.after(b.last, name, ok)
+		if next.n <= n {
+			if at = next; at.n%batchSize == 0 {
 				h.mark(at)
 			}
 			b.last = at
@@ -196,7 +199,8 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 			return
 		}
 		b.names = append(b.names, f.newDirEntry(h, &e, name, ok))
-		b.last = h.after(b.last, name, ok)
+		b.names[len(b.names)-1].n = next.n
+		b.last = next
 	}
 	at.n, b.end = n, b.err == nil
 	b.after = at
@@ -205,6 +209,9 @@ func (f *filesystem) read(ctx context.Context, h *dirHandle, b *batch, n uint64)
 // after returns the position of the name after p.
 func (h *dirHandle) after(p position, name string, ok bool) position {
 	p.n, p.name = p.n+1, name
+	if v, ok := h.ver.tree.(*versions); ok {
+		p.n = v.numberInListing(name)
+	}
 	if h.shows(name, ok) {
 		p.fill = p.fill.add(name)
 	}

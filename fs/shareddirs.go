@@ -15,7 +15,7 @@ import (
 // place in that version. Offset 0 begins a listing of the current version. Other offsets are
 //
 //	bits 62 to 40   number of the version in its volume, of which these are the lowest bits
-//	bits 39 to 0    place: 1 is after the entry ".", 2 after "..", n+2 after the n-th name, n ≥ 1
+//	bits 39 to 0    place: 1 is after the entry ".", 2 after "..", n+2 after the name with number n ≥ 1
 //
 // With handles, an offset is a place alone.
 const (

@@ -126,6 +126,12 @@ func (v *versions) List(ctx context.Context, _, after string) iter.Seq2[page.Ent
 	}
 }
 
+// numberInListing returns the number of a version in a listing, which no deletion changes.
+func (v *versions) numberInListing(name string) uint64 {
+	number, _ := strconv.ParseUint(name, 10, 64) // List has written it
+	return number + 1
+}
+
 // rows returns the live versions, oldest first. With anew it accepts no list older than a
 // moment.
 func (v *versions) rows(ctx context.Context, anew bool) ([]names.Row, error) {

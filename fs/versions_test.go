@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -94,6 +95,53 @@ func TestVersionsDirectory(t *testing.T) {
 	if _, err := os.Stat(m.path("d/.versions")); !errors.Is(err, unix.ENOENT) {
 		t.Errorf(".versions in a directory: %v, want ENOENT", err)
 	}
+}
+
+// A listing in progress has all live versions, also if versions are deleted and others read the directory.
+func TestVersionsDirectory_Deletion(t *testing.T) {
+	const versions = 3 * batchSize
+	for _, handles := range []bool{false, true} {
+		t.Run(fmt.Sprintf("handles %t", handles), func(t *testing.T) {
+			e := newFakeEngine()
+			c := newFakeCatalog()
+			for n := range versions {
+				c.publish("m", e.text("n", fmt.Sprint(n)))
+			}
+			m := mountFake(t, c, e, Options{Symbol: "m", DirHandles: handles})
+			fd := openDir(t, m.path(".versions"))
+			listed := map[string]bool{}
+			read := func(size int) int {
+				list := getdents(t, fd, size)
+				for _, d := range list {
+					if listed[d.name] {
+						t.Errorf("%s is listed twice", d.name)
+					}
+					listed[d.name] = true
+				}
+				return len(list)
+			}
+			for first := 1; read(1024) > 0; first += 8 {
+				for n := first; n < first+8 && n%5 > 0; n++ {
+					c.delete("m", uint64(n))
+				}
+				m.forgetVersions()
+				namesIn(t, m.path(".versions"))
+			}
+			for _, row := range c.rows("m") {
+				if !listed[fmt.Sprint(row.Number)] {
+					t.Errorf("version %d is not listed", row.Number)
+				}
+			}
+		})
+	}
+}
+
+// forgetVersions makes the mount read the live versions again.
+func (m mountFixture) forgetVersions() {
+	v := m.s.files.root.nested.(*hiddenVersions)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.listed = time.Time{}
 }
 
 // A version is read on demand, and the number of open versions stays bounded.
