@@ -73,7 +73,11 @@ func (f *filesystem) Init(s *fuse.Server) {
 
 // Forget implements fuse.RawFileSystem.
 func (f *filesystem) Forget(ino, lookups uint64) {
-	if f.nodes.forget(ino, lookups) && f.shared != nil {
+	if !f.nodes.forget(ino, lookups) {
+		return
+	}
+	f.stale.forget(ino)
+	if f.shared != nil {
 		f.shared.Forget(ino) // it does not wait: go-fuse may answer no other message meanwhile
 	}
 }

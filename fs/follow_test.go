@@ -262,6 +262,30 @@ func TestFollowListing(t *testing.T) {
 	}
 }
 
+// A mount forgets which listings the kernel must drop with the inodes of the kernel.
+func TestFollowListingForgotten(t *testing.T) {
+	e := newFakeEngine()
+	c := newFakeCatalog()
+	c.publish("m", e.text("d/a", "x"))
+	m, look := mountFollowing(t, c, e, Options{Symbol: "m", DirHandles: true})
+	d, err := os.Open(m.path("d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.publish("m", e.text("d/b", "x"))
+	look()
+	d.Close()
+	drops := func() int {
+		s := &m.s.files.stale
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.drop)
+	}
+	eventually(t, "the old directory is closed", func() bool { return drops() == 1 })
+	m.dropCaches(t)
+	eventually(t, "the mount forgets it", func() bool { return drops() == 0 })
+}
+
 // A directory may be opened after the switch and before the invalidation. Its listing is new
 // from the first name to the last. Without handles it may also be all of the old one.
 func TestFollowListingMeanwhile(t *testing.T) {

@@ -68,3 +68,10 @@ func (s *staleListings) dirClosed(h *dirHandle) {
 		s.drop[h.ino] = true
 	}
 }
+
+// forget removes an inode that the kernel has forgotten, with its listing.
+func (s *staleListings) forget(ino uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.drop, ino)
+}
