@@ -14,8 +14,8 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
-	"cache/origin/cas":         5900,
-	"cache/origin/fetch":       2980,
+	"cache/origin/cas":         5970,
+	"cache/origin/fetch":       3000,
 	"cache/origin/hub":         3160,
 	"cache/origin/origintest":  3220,
 	"cmd/xetfs":                6870,

@@ -16,7 +16,8 @@
 //
 // A plan has the terms of a file and a presigned address for each range of chunks. The client
 // stores plans without addresses in the disk cache. Addresses are in memory only, and never in
-// errors. They are renewed before they expire, or after a 403, once for all readers.
+// errors. They are renewed before they expire, or after a 403, once for all readers. If their server is
+// unavailable, a new plan may name another one.
 //
 // Plans have no lengths of chunks. The client learns them from the headers of chunks, and from
 // plans for parts of a file, which the server trims to whole chunks. A first random read requests

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
@@ -29,6 +30,9 @@ type host struct {
 
 	ranges   atomic.Int32 // support of parts of signed ranges: partsUnknown, partsTried, partsYes
 	noParts  deadline
+	asking   flight.Turn // of the request for a plan that may name another server
+	moved    deadline    // new plans name other servers
+	stays    deadline    // new plans name this server, too
 	noV2     deadline
 	noBatch  deadline
 	yesV2    atomic.Bool // version 2 has worked

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
@@ -19,20 +20,31 @@ var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed r
 // longer exists. Readers may use those bytes, so it has to begin again in other memory.
 var errRestart = fmt.Errorf("%w: the address of a transfer expired", origin.ErrUnavailable)
 
+// errMoved is the error of a request to an unavailable server, after a new plan has named another one.
+var errMoved error = &origin.HintError{Err: fmt.Errorf("%w: a new plan names another server", origin.ErrUnavailable), Tries: 1}
+
 // maxRenewals bounds the addresses of one transfer that expire before the server has answered, and
-// the refused tokens of one request.
+// the refused tokens of one request. It also bounds the unavailable servers of one transfer.
 const maxRenewals = 8
 
+// movedFor is how long an address is renewed before its use because another one with that server was renewed
+// and has moved.
+const movedFor = 30 * time.Second
+
+// stayFor is how long new plans are believed to name an unavailable server, too. It also bounds the request
+// for such a plan, during which the server gets no other request.
+const stayFor = 5 * time.Second
+
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
-// with the number of final bytes at the start of p. A refused address is renewed. After bytes have arrived
-// the error is then errRestart.
+// with the number of final bytes at the start of p. A refused address is renewed, and that of an unavailable
+// server. After bytes have arrived the error is then errRestart.
 func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p []byte, off int64, progress func(n int)) error {
 	isPart, arrived := off != pl.Start || off+int64(len(p)) != pl.End, 0
 	report := func(n int) {
 		arrived = n
 		progress(n)
 	}
-	for renewed := 0; ; {
+	for renewed, moved := 0, 0; ; {
 		a, err := c.fresh(ctx, pl.plan)
 		if err != nil {
 			return err
@@ -46,6 +58,11 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p 
 			return nil
 		case isPart && h.refusesPart(err, renewed > 0):
 			return errParts
+		case moved < maxRenewals && c.isElsewhere(ctx, x, pl, a, h, err):
+			if moved++; arrived > 0 || pl.plan.addresses.Load() == a { // or the plan was dropped
+				return errRestart
+			}
+			continue
 		case !refusesAddress(err):
 			return err
 		}
@@ -87,7 +104,64 @@ func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, 
 	if err != nil {
 		return nil, err
 	}
-	return h, h.ReadAt(ctx, fetch.Request{Key: k, URL: to.text}, p, off, progress)
+	wait := func(ctx context.Context) error {
+		if (h.IsSilent() || h.moved.isAfter(c.now())) && c.movedAway(ctx, x, pl, a, h) {
+			return errMoved
+		}
+		return nil
+	}
+	return h, h.ReadAt(ctx, fetch.Request{Key: k, URL: to.text, Wait: wait}, p, off, progress)
+}
+
+// isElsewhere reports whether a transfer failed because its server is unavailable, and the plan has changed
+// since.
+func (c *Client) isElsewhere(ctx context.Context, x codec.Hash, pl plannedRange, a *addresses, h *host, err error) bool {
+	if errors.Is(err, errMoved) {
+		return true
+	}
+	return errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil && c.movedAway(ctx, x, pl, a, h)
+}
+
+// movedAway renews the addresses of a plan whose server is unavailable. It reports whether the plan names
+// another server, or was dropped. While new plans name the same server, one is requested per stayFor for
+// all plans with that server.
+func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, a *addresses, h *host) bool {
+	for !h.moved.isAfter(c.now()) {
+		end, err := h.asking.Begin(ctx)
+		if err != nil {
+			return false
+		}
+		if end != nil {
+			defer end(nil)
+			break
+		}
+	}
+	if h.stays.isAfter(c.now()) {
+		return false
+	}
+	limited, cancel := context.WithTimeout(ctx, stayFor)
+	defer cancel()
+	next, err := c.renew(limited, pl.plan, a)
+	isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
+	switch {
+	case ctx.Err() != nil: // the caller has left
+		return false
+	case isDropped:
+		return true
+	case err == nil && !c.isAt(h, x, pl, next):
+		h.moved.set(c.now().Add(movedFor))
+		return true
+	}
+	h.stays.set(c.now().Add(stayFor))
+	h.moved.set(c.now())
+	return false
+}
+
+// isAt reports whether a signed range has its address at a server.
+func (c *Client) isAt(h *host, x codec.Hash, pl plannedRange, a *addresses) bool {
+	to, _ := a.find(x, pl.FetchRange)
+	at, err := c.hosts.get(roleTransfer, to.url)
+	return err == nil && at == h
 }
 
 // fresh returns the addresses of a plan, renewed if they expire soon.

@@ -17,6 +17,7 @@ const (
 	probeEach  = time.Second            // while the origin is down
 	probeLeast = time.Second / 2        // between probes, if new calls wait for one
 	downWait   = 900 * time.Millisecond // of a new call for the next probe
+	silentFor  = 2 * time.Second        // without any answer: an outage, not one lost connection
 	deadAfter  = 5 * time.Second        // of silence: connections may be dead
 	deadLeast  = time.Second            // without headers on such a connection
 	gateEach   = 100 * time.Millisecond // one attempt, after freeTries of a silence
@@ -246,6 +247,18 @@ func (h *health) turn(start time.Time) (pause time.Duration, healed <-chan struc
 	default:
 	}
 	return pause, h.healed, nil
+}
+
+// IsSilent reports whether the server has lost attempts for 2 s or more, without any answer.
+func (c *Client) IsSilent() bool { return c.health.isSilent() }
+
+func (h *health) isSilent() bool {
+	if !h.silent.Load() {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.healed != nil && time.Since(h.since) >= silentFor
 }
 
 // refuses reports whether a call that began at start gets no further attempt.
