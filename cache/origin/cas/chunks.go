@@ -124,9 +124,10 @@ func (c *Client) joinSegment(x codec.Hash, r codec.ChunkRange) *segment {
 	return nil
 }
 
-// before returns a running segment that will show where chunks r begin. Else, split is the end of
-// the first of these chunks that a complete segment has, or zero.
+// before returns a running segment that will show where chunks r begin, or has the first of them. Else, split
+// is the end of the first of these chunks that a complete segment has, or zero.
 func (c *Client) before(x codec.Hash, r codec.ChunkRange) (running *segment, split uint32) {
+	start, known := c.places.start(x, r.Start)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.segments[x] {
@@ -137,7 +138,7 @@ func (c *Client) before(x codec.Hash, r codec.ChunkRange) (running *segment, spl
 		ended, end := s.ended, s.first+uint32(len(s.headers))
 		s.mu.Unlock()
 		switch {
-		case !ended && r.Start <= s.about && r.End > s.about:
+		case !ended && r.Start <= s.about && r.End > s.about && !(known && start >= s.end):
 			s.users++
 			return s, 0
 		case ended && r.Start < end && end < r.End:

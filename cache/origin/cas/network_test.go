@@ -284,3 +284,45 @@ func TestCanceledReader(t *testing.T) {
 		t.Errorf("the other reader: %v", err)
 	}
 }
+
+// A chunk directly behind a transfer does not wait for it if its own place is known.
+func TestChunkBehindTransferDoesNotWait(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+	b.Add(origintest.Random(1, 40_000), 1000)
+	x := b.Xorbs[0]
+	head, tail := b.File(x.Term(0, 39)), b.File(x.Term(39, 40))
+	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{})
+	for _, f := range []*origintest.File{head, tail} {
+		if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arrived, proceed := make(chan struct{}, 1), make(chan struct{})
+	var transfers atomic.Int64
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isTransfer(r) && transfers.Add(1) == 1 {
+				arrived <- struct{}{}
+				<-proceed
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	read := func(ctx context.Context, start, end uint32) error {
+		_, err := c.Chunks(ctx, x.Hash(), codec.ChunkRange{Start: start, End: end}, origin.ReadOptions{})
+		return err
+	}
+	slow := make(chan error, 1)
+	go func() { slow <- read(t.Context(), 1, 39) }()
+	<-arrived
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := read(ctx, 39, 40); err != nil {
+		t.Errorf("the chunk behind: %v", err)
+	}
+	close(proceed)
+	if err := <-slow; err != nil {
+		t.Errorf("the slow transfer: %v", err)
+	}
+}
