@@ -2,6 +2,7 @@ package cas_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	iofs "io/fs"
@@ -653,5 +654,23 @@ func TestManyReaders(t *testing.T) {
 			}
 			readers.Wait()
 		})
+	}
+}
+
+// A xorb that is in no plan any more does not exist. The next plans of its files are right.
+func TestXorbOfFormerPlanIsNotFound(t *testing.T) {
+	former, f := sample(t)
+	now := origintest.NewBuilder(t, origintest.Form{XorbChunks: 30})
+	now.Add(f.Bytes(), 1000, 700, 1300, 900)
+	server := serveCAS(t, former.Store(), cas.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	next := cas.NewHandler(contentOf(now.Store(), cas.StoreOptions{}), cas.HandlerOptions{})
+	server.intercept(func(http.Handler) http.Handler { return next })
+	_, err := c.Chunks(t.Context(), former.Xorbs[0].Hash(), codec.ChunkRange{Start: 3, End: 9}, origin.ReadOptions{})
+	if wantError(t, err, origin.ErrNotFound, "the new plan of file"); errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("%v is an ErrCorrupt", err)
 	}
 }

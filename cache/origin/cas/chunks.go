@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -228,9 +229,13 @@ func (c *Client) planDescribed(ctx context.Context, x codec.Hash, i uint32) erro
 	return err
 }
 
-// planAround requests the plan of a term of a file. A file that is gone leaves the index.
+// planAround requests the plan of a term of a file. A file that is gone, or is in other xorbs now, leaves the
+// index.
 func (c *Client) planAround(ctx context.Context, x codec.Hash, d fileTerm) error {
-	_, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
+	p, err := c.getPlan(ctx, query{file: d.file, off: d.off, n: int64(d.size)})
+	if err == nil && !slices.ContainsFunc(p.terms, func(t codec.Term) bool { return t.Xorb == x }) {
+		err = fmt.Errorf("%w: the new plan of file %s does not name it", origin.ErrNotFound, d.file)
+	}
 	if isGone(err) {
 		c.updateIndex(func() { c.undescribeLocked(x, d.file) })
 	}

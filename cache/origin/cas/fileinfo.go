@@ -263,6 +263,9 @@ func (c *Client) replan(ctx context.Context, p *plan, old *addresses) (*addresse
 	if err != nil {
 		return nil, err
 	}
+	if !slices.ContainsFunc(r.Terms, func(t codec.Term) bool { return len(old.xorbs[t.Xorb]) > 0 }) {
+		return nil, fmt.Errorf("%q: %w: the new plan names other xorbs", p.q.key(), origin.ErrNotFound)
+	}
 	a := newAddresses(r)
 	if r.Skip != p.skip || !slices.Equal(r.Terms, p.terms) || !a.sameRanges(old) {
 		return nil, fmt.Errorf("%q: %w", p.q.key(), codec.Corrupt(what, 0, "the renewed plan differs from the one before"))
