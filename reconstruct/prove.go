@@ -115,11 +115,17 @@ func (f *File) supersede() {
 func (f *File) readUnproven(ctx context.Context, p []byte, off int64) error {
 	f = f.current()
 	err := f.readTracked(ctx, p, off)
-	if next := f.replacement(ctx, err); next != nil {
-		err = next.readTracked(ctx, p, off)
+	for range maxPlans {
+		if f = f.replacement(ctx, err); f == nil {
+			break
+		}
+		err = f.readTracked(ctx, p, off)
 	}
 	return err
 }
+
+// maxPlans bounds the further plans of one read. The plans of a server may alternate.
+const maxPlans = 4
 
 // replacement returns the file of another plan after a read has failed with err, or nil. The server may have
 // stored the file in other xorbs. Readers must not have got unproven bytes of f: if they were wrong, their
@@ -136,8 +142,13 @@ func (f *File) replacement(ctx context.Context, err error) *File {
 	if openErr != nil {
 		return nil
 	}
-	isOther := next.size == f.size && next.planSum != f.planSum
-	if isOther && (f.tracker.isProven() && next.gated || f.tracker.failUnread(err)) {
+	failed := f.planSum
+	var named *fileError
+	if errors.As(err, &named) {
+		failed = named.plan // that of the second fetch
+	}
+	isOther := next.size == f.size && next.planSum != failed
+	if isOther && (next.gated && (f.gated || f.tracker.isProven()) || f.tracker.failUnread(err)) {
 		if f.successor.CompareAndSwap(former, next) {
 			f.r.open.replace(f, next)
 		}
@@ -237,12 +248,13 @@ func (f *File) named(err error) error {
 	if errors.As(err, &named) {
 		return err
 	}
-	return &fileError{f.id.File, err}
+	return &fileError{f.id.File, f.planSum, err}
 }
 
 // A fileError names a file that is wrong.
 type fileError struct {
 	file codec.Hash
+	plan uint64 // its File.planSum
 	err  error
 }
 
@@ -321,19 +333,24 @@ func (f *File) proveChunks(ctx context.Context) (next *File, err error) {
 // proveByReading is proveChunks for a file that the known hashes do not prove.
 func (f *File) proveByReading(ctx context.Context, w *progressWatch) (next *File, err error) {
 	next = f
-	isSuspect := f.r.isSuspect(f.id)
+	isSuspect, again := f.r.isSuspect(f.id), (*File).refetch
 	if !isSuspect {
-		if err := f.prove(ctx, w); !mayBeRepaired(err) {
+		if err = f.prove(ctx, w); !mayBeRepaired(err) {
 			return f, err
 		}
 	}
 	if !isSuspect || !f.tracker.isEmpty() { // an aborted second fetch may have left marks of wrong chunks
-		f.discard()
+		if errors.Is(err, origin.ErrNotFound) { // the server may have the file in other xorbs: no chunk is wrong
+			again = (*File).prove
+			f.forgetAfter(err)
+		} else {
+			f.discard()
+		}
 		if next, err = f.r.Open(ctx, f.id); err != nil {
 			return nil, err
 		}
 	}
-	if err = next.refetch(ctx, w); err == nil && next.size != f.size {
+	if err = again(next, ctx, w); err == nil && next.size != f.size {
 		err = f.otherSize(next)
 	}
 	switch {

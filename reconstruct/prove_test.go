@@ -1650,3 +1650,43 @@ func TestUnprovenPlainFileAlone(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// A strict descriptor reads on while the server stores a file in other xorbs several times, each time during
+// its proof.
+func TestStrictReadsOnWhilePlansAlternate(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{})
+	chunks := pattern(largeChunks, 64<<10)
+	x, y := b.Xorb(chunks...), b.Xorb(append(pattern(1, 1<<10), chunks...)...)
+	f := b.File(x.Term(0, largeChunks))
+	terms := []codec.Term{
+		{Xorb: x.Hash(), Chunks: codec.ChunkRange{End: largeChunks}, Size: uint32(f.Info.Size())},
+		{Xorb: y.Hash(), Chunks: codec.ChunkRange{Start: 1, End: 1 + largeChunks}, Size: uint32(f.Info.Size())},
+	}
+	s := b.Store()
+	for _, changes := range []int64{1, 2, 3, 4} {
+		t.Run(fmt.Sprint(changes), func(t *testing.T) {
+			m := mountPlan(t, s, "", Options{Strict: true})
+			var change atomic.Int64
+			m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+				fi.Terms = []codec.Term{terms[change.Load()%2]}
+				return fi
+			}})
+			h := m.handle(t, f.ID()).File() // without readahead
+			m.plan.Before = func(_ context.Context, of codec.Hash, _ codec.ChunkRange) error {
+				n := change.Load()
+				if n < changes && of == terms[n%2].Xorb {
+					change.CompareAndSwap(n, n+1)
+				}
+				if of != terms[change.Load()%2].Xorb {
+					return origin.ErrNotFound
+				}
+				return nil
+			}
+			got, err := scan(t.Context(), h, f.Info.Size())
+			if err != nil || !bytes.Equal(got, f.Bytes()) {
+				t.Errorf("%d bytes, %v", len(got), err)
+			}
+			m.sound(t, f)
+		})
+	}
+}
