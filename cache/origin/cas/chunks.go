@@ -181,13 +181,16 @@ func (s *segment) mayHave(r codec.ChunkRange) bool {
 
 // A search records what one call has requested to find chunks.
 type search struct {
-	described bool // plans of the files in the index
+	described int  // plans of the files in the index
 	own       bool // the plan of one file
 	pieces    int  // plans of about the chunks
 }
 
 // maxPieces bounds the plans of about the chunks of one call. Each shows more of the lengths.
 const maxPieces = 4
+
+// maxDescribed bounds the plans of files in the index for one call. A Forget may drop a plan before its use.
+const maxDescribed = 3
 
 // locate returns a signed range that has chunks r. If the range is in no plan in memory, it
 // requests the plan of a file. ok = false: only several ranges have the chunks.
@@ -200,13 +203,13 @@ func (c *Client) locate(ctx context.Context, x codec.Hash, r codec.ChunkRange, d
 		if ok {
 			return pl, true, nil
 		}
-		if hasFirst && (done.described || first.Chunks.End < r.End && r.Len() > 1) {
+		if hasFirst && (done.described > 0 || first.Chunks.End < r.End && r.Len() > 1) {
 			return pl, false, nil
 		}
-		if done.described {
+		if done.described == maxDescribed {
 			return pl, false, codec.Corrupt(what, 0, "the plan of the file has no address for chunks %v", r)
 		}
-		done.described = true
+		done.described++
 		if err := c.planDescribed(ctx, x, r.Start); err != nil {
 			return pl, false, err
 		}
