@@ -81,17 +81,15 @@ func verifyStore(cmd *cobra.Command, folder string, asJSON bool) error {
 	symbols, catalogErr := verify.Catalog(ctx, copies.Catalog, faults)
 	listingErr := verify.Listing(ctx, copies.Catalog, faults)
 	target.Bar.Clear()
-	if err := faults.MachineErr(); err != nil {
-		return fmt.Errorf("%s: %w", folder, err)
-	}
-	if ctx.Err() != nil {
+	unchecked := faults.MachineErr()
+	if unchecked == nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := cmp.Or(catalogErr, listingErr); err != nil {
-		catalogErr = fmt.Errorf("%s: %w", folder, err)
+	if unchecked = cmp.Or(unchecked, catalogErr, listingErr); unchecked != nil {
+		unchecked = fmt.Errorf("%s: %w", folder, unchecked)
 	}
 	isEmpty := len(target.Objects) == 0 && symbols == 0
-	err = faults.CloseStore(isEmpty, symbols > 0 && origin.Local(copies.Store), catalogErr)
+	err = faults.CloseStore(isEmpty, symbols > 0 && origin.Local(copies.Store), unchecked)
 	if err == nil && isEmpty {
 		err = notFoundError(stack.NoShard(folder) + ", no xorb and no version of a catalog, so nothing was checked")
 	}
@@ -140,15 +138,16 @@ func verifyTree(cmd *cobra.Command, folder string, args []string, signed *signer
 		result := report.CheckedTree{Symbol: cmp.Or(s.Symbol, t.symbol), Version: tree.Version()}
 		result.Counts = verify.Tree(ctx, tree, s.Cache, s.Reader, faults, bar)
 		bar.Clear()
-		if err := faults.MachineErr(); err != nil {
-			return fmt.Errorf("%s: %w", folder, err)
-		}
-		if ctx.Err() != nil {
+		unchecked := faults.MachineErr()
+		switch {
+		case unchecked != nil:
+			unchecked = fmt.Errorf("%s: %w", folder, unchecked)
+		case ctx.Err() != nil:
 			return ctx.Err()
 		}
 		if s.Cache.Local() {
 			result.Repairable = s.Folder
 		}
-		return faults.CloseTree(result)
+		return faults.CloseTree(result, unchecked)
 	})
 }

@@ -82,7 +82,7 @@ func (o *warmOptions) run(cmd *cobra.Command, folder string, args []string) erro
 	}
 	err := o.runCommand(cmd, folder, args)
 	var busy *stack.BusyError
-	if errors.As(err, &busy) && o.signers.allowed == "" && !o.chunks {
+	if errors.As(err, &busy) && o.signers.allowed == "" && !o.chunks && !o.bare {
 		if paths := o.mountedPaths(cmd, busy.Owner, folder, args); paths != nil {
 			return throughMount(cmd, paths, o.asJSON)
 		}
@@ -177,7 +177,7 @@ func (o *warmOptions) folder(source string) (*stack.CacheFolder, error) {
 		return nil, f.Err
 	}
 	f.IfBusy = "name another folder with --cache-dir"
-	if !o.chunks {
+	if !o.chunks && !o.bare {
 		f.IfBusy = "read the files through a mount that shows them, or " + f.IfBusy
 	}
 	return f, cmp.Or(cmp.Or(f.CheckApart(source, ""), o.cache.limit(f)), f.Err)

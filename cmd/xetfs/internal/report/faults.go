@@ -193,23 +193,28 @@ func (f *Faults) storeText(absent []codec.Hash, isEmpty, canRepair bool, uncheck
 	c := f.counts
 	fmt.Fprintf(&b, "%s, %s with %s, %s with %d bytes: ", ui.Plural(c.shards, "shard"), ui.Plural(c.xorbs, "xorb"),
 		ui.Plural(c.chunks, "chunk"), ui.Plural(c.files, "file"), c.bytes)
-	if unchecked != nil {
-		b.WriteString("a part was not checked, ")
-	}
-	switch {
-	case c.faults == 0 && unchecked != nil:
-		b.WriteString("no fault in the rest\n")
-	case c.faults == 0 && isEmpty:
+	if c.faults == 0 && unchecked == nil && isEmpty {
 		b.WriteString("nothing to verify\n")
-	case c.faults == 0:
-		b.WriteString("all sound\n")
-	default:
-		fmt.Fprintf(&b, "%s\n", ui.Plural(c.faults, "fault"))
-		if canRepair {
-			b.WriteString(repairText("STORE", "SYMBOL"))
-		}
+	} else {
+		fmt.Fprintln(&b, verdict(c.faults, unchecked))
+	}
+	if c.faults > 0 && canRepair {
+		b.WriteString(repairText("STORE", "SYMBOL"))
 	}
 	return b.Bytes()
+}
+
+// verdict returns the last words of a report. unchecked is the reason why a part was not checked, or nil.
+func verdict(faults int64, unchecked error) string {
+	switch {
+	case faults == 0 && unchecked == nil:
+		return "all sound"
+	case faults == 0:
+		return "a part was not checked, no fault in the rest"
+	case unchecked != nil:
+		return "a part was not checked, " + ui.Plural(faults, "fault")
+	}
+	return ui.Plural(faults, "fault")
 }
 
 // repairText returns the line that names the repair of damage. Both words are for a shell.
@@ -225,11 +230,11 @@ type CheckedTree struct {
 	Counts     verify.TreeCounts
 }
 
-// CloseTree prints the counts of a check of one tree. It returns ui.ErrDamage after faults.
-func (f *Faults) CloseTree(t CheckedTree) error {
+// CloseTree prints the counts of a check of one tree. unchecked is the reason why a part was not checked, or
+// nil. It returns ui.ErrDamage after faults, else unchecked.
+func (f *Faults) CloseTree(t CheckedTree, unchecked error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sound := f.counts.faults == 0
 	if f.doc != nil {
 		f.doc.End()
 		f.doc.Field("symbol", t.Symbol)
@@ -238,25 +243,21 @@ func (f *Faults) CloseTree(t CheckedTree) error {
 		f.doc.Field("files", t.Counts.Files)
 		f.doc.Field("contents", f.counts.files)
 		f.doc.Field("bytes", f.counts.bytes)
-		f.doc.Field("sound", sound)
+		f.doc.Field("sound", f.counts.faults == 0 && unchecked == nil)
 		f.err = cmp.Or(f.err, f.doc.Close())
 	} else {
-		_, err := io.WriteString(f.w, f.treeText(t))
+		_, err := io.WriteString(f.w, f.treeText(t, unchecked))
 		f.err = cmp.Or(f.err, err)
 	}
-	if f.err == nil && !sound {
+	if f.err == nil && f.counts.faults > 0 {
 		return ui.ErrDamage
 	}
-	return f.err
+	return cmp.Or(f.err, unchecked)
 }
 
-func (f *Faults) treeText(t CheckedTree) string {
-	verdict := "all sound"
-	if n := f.counts.faults; n > 0 {
-		verdict = ui.Plural(n, "fault")
-	}
+func (f *Faults) treeText(t CheckedTree, unchecked error) string {
 	text := fmt.Sprintf("%s, %s: %s, %s, %s with %d bytes read: %s\n", ui.Printable(t.Symbol), document.VersionName(t.Version),
-		ui.Plural(t.Counts.Entries, "entry"), ui.Plural(t.Counts.Files, "file"), ui.Plural(f.counts.files, "content"), f.counts.bytes, verdict)
+		ui.Plural(t.Counts.Entries, "entry"), ui.Plural(t.Counts.Files, "file"), ui.Plural(f.counts.files, "content"), f.counts.bytes, verdict(f.counts.faults, unchecked))
 	if f.counts.faults > 0 && t.Repairable != "" {
 		text += repairText(ui.ShellWord(t.Repairable), ui.ShellWord(t.Symbol))
 	}
