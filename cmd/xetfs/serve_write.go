@@ -9,13 +9,16 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ignore"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/serve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
@@ -74,7 +77,12 @@ func (o *serveOptions) openWritable(ctx context.Context, store string, remote st
 // acceptUploads adds the write side to a site.
 func (o *serveOptions) acceptUploads(ctx context.Context, site *serve.Site, src *stack.Source, ps *stack.PublishStore, remote stack.Remote) (stop func(), err error) {
 	leases := ps.Writer.OpenLeases(0)
+	var item func(context.Context, names.Key) (origin.Item, error)
+	if d, ok := ps.WriteStore.(*dir.Store); ok {
+		item = d.Item
+	}
 	uploads, err := upload.Open(ctx, ps, upload.Options{
+		Item:   item,
 		Source: src.Infos(), Leases: leases, TempFile: ps.TempFile, Mirror: ps.Mirror, Logger: remote.Log,
 		Key:   sha256.Sum256([]byte("xetfs answers of " + ps.Writer.Catalog().Settings().ID)),
 		Quota: int64(o.quota.value),

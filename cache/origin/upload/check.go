@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/names"
@@ -87,11 +88,12 @@ func CheckList(x *shard.XorbInfo, in *xorb.Info) error {
 // info returns the proven info of a stored xorb.
 func (s *Store) info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	s.mu.Lock()
-	in, ok := s.infos.Get(x)
+	known, ok := s.infos.Get(x)
 	s.mu.Unlock()
 	if ok {
-		return in, nil
+		return known.Info, nil
 	}
+	item := s.item(ctx, x) // before the read, which may be of a later state
 	in, err := s.o.Source.Info(ctx, x)
 	if err == nil && (len(in.Chunks) != in.Len() || len(in.UnpackedEnd) != in.Len() || in.Root() != x) {
 		err = codec.Corrupt("xorb", 0, "its footer is not its own")
@@ -101,7 +103,44 @@ func (s *Store) info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.infos.Add(x, in, int64(in.Len()*perChunk)), nil
+	return s.infos.Add(x, &knownXorb{in, item}, int64(in.Len()*perChunk)).Info, nil
+}
+
+// A knownXorb is the proven info of a stored xorb, and its item before the info was read.
+type knownXorb struct {
+	*xorb.Info
+	item origin.Item
+}
+
+// item returns the item of a xorb, or a zero one.
+func (s *Store) item(ctx context.Context, x codec.Hash) origin.Item {
+	if s.o.Item == nil {
+		return origin.Item{}
+	}
+	item, err := s.o.Item(ctx, names.XorbKey(x))
+	if err != nil {
+		return origin.Item{}
+	}
+	return item
+}
+
+// checkChanged forgets what is known of xorbs whose files have changed since: a disk or another program may
+// have damaged them. Uploads read them again, and no client gets their names for deduplication.
+func (s *Store) checkChanged(ctx context.Context, xorbs ...codec.Hash) {
+	for _, x := range xorbs {
+		s.mu.Lock()
+		known, ok := s.infos.Get(x)
+		s.mu.Unlock()
+		now := s.item(ctx, x)
+		if !ok || now.Size == known.item.Size && now.Modified.Equal(known.item.Modified) {
+			continue
+		}
+		s.forgetXorb(x)
+		s.index.setDamaged(x, true)
+		s.mu.Lock()
+		s.hashes = newHashes() // of files with the xorb, among others
+		s.mu.Unlock()
+	}
 }
 
 func (s *Store) list(ctx context.Context, x codec.Hash) (Lists, error) {

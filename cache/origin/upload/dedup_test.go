@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/mirror"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/upload"
@@ -158,5 +159,39 @@ func TestDedupOfDamagedXorb(t *testing.T) {
 	}
 	if _, err := b.Dedup(t.Context(), chunk); err != nil {
 		t.Error(err)
+	}
+}
+
+// A xorb is damaged on disk while the server runs, which has checked it before. Uploads that share its
+// chunks are refused, or store the chunks again.
+func TestDamageBehindServer(t *testing.T) {
+	for _, isCut := range []bool{false, true} {
+		s, err := dir.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		origintest.Close(t, s)
+		b := openFixture(t, s, upload.Options{Item: s.Item})
+		content := random(1, 900_000)
+		p := pack(t, content)
+		b.put("me", p)
+		k := names.XorbKey(p.in.Xorb)
+		value := origintest.Get(t, s, k)
+		if value[1000] ^= 1; isCut {
+			value = value[:1000]
+		}
+		if err := origintest.Replace(s, k, value); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.putShard("me", p.shard(t)); !errors.Is(err, upload.ErrRefused) {
+			t.Errorf("cut %v: PutShard: %v, want %v", isCut, err, upload.ErrRefused)
+		}
+		if _, err := b.Dedup(t.Context(), p.in.Chunks[3]); !errors.Is(err, origin.ErrNotFound) {
+			t.Errorf("cut %v: Dedup: %v, want %v", isCut, err, origin.ErrNotFound)
+		}
+		one, err := b.PutContent(t.Context(), "me", bytes.NewReader(content), -1, 1<<20)
+		if err != nil || !bytes.Equal(b.read(one), content) {
+			t.Errorf("cut %v: PutContent: %v, or the content differs", isCut, err)
+		}
 	}
 }

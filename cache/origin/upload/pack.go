@@ -125,7 +125,8 @@ func (k *leasedIndex) Lookup(chunk codec.Hash) (codec.Hash, uint32, bool) {
 	safe, known := k.safe[x]
 	if !known {
 		missing, err := k.s.o.Leases.Protect(k.ctx, names.XorbKey(x))
-		safe = err == nil && len(missing) == 0
+		k.s.checkChanged(k.ctx, x)
+		safe = err == nil && len(missing) == 0 && !k.s.index.isDamaged(x)
 		k.safe[x] = safe
 	}
 	return x, i, safe

@@ -209,6 +209,7 @@ func (c *shardCheck) lease(ctx context.Context) error {
 		if len(missing) > 0 {
 			return c.missing(missing)
 		}
+		c.s.checkChanged(ctx, part...)
 	}
 	return nil
 }

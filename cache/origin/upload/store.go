@@ -51,7 +51,12 @@ type Options struct {
 	Leases   Guard  // holds for some time after each call; required
 	TempFile func() (dedup.TempFile, error)
 	Mirror   *mirror.Mirror // of the index; nil: all shards are read from the store
-	Logger   *slog.Logger   // nil: nothing is logged
+
+	// Item returns size and time of change of an object, so that a change by another program is
+	// noticed. nil: no other program can change an object in place.
+	Item func(ctx context.Context, k names.Key) (origin.Item, error)
+
+	Logger *slog.Logger // nil: nothing is logged
 
 	// Key is the chunk hash key of the answers of Dedup. Each store has its own. Without the key of
 	// a chunk, an answer does not reveal chunk hashes of data that the client lacks.
@@ -118,7 +123,7 @@ type Store struct {
 	mu     sync.Mutex
 	files  *lru.Cache[fileKey, Content]        // guarded by mu, as all below
 	parts  *lru.Cache[codec.Hash, []names.Key] // xorbs of stored shards
-	infos  *lru.Cache[codec.Hash, *xorb.Info]
+	infos  *lru.Cache[codec.Hash, *knownXorb]
 	hashes *lru.Cache[codec.Hash, [32]byte] // SHA-256 by file hash
 
 	receipts *lru.Cache[receiptKey, struct{}] // whose files are in files
@@ -138,8 +143,8 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1), recalls: newSlots(1),
 		files:  lru.New[fileKey, Content](maxFiles, nil),
 		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
-		infos:  lru.New[codec.Hash, *xorb.Info](maxInfos, nil),
-		hashes: lru.New[codec.Hash, [32]byte](maxSums, nil),
+		infos:  lru.New[codec.Hash, *knownXorb](maxInfos, nil),
+		hashes: newHashes(),
 
 		receipts: lru.New[receiptKey, struct{}](maxShards, nil),
 	}
@@ -154,6 +159,8 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	}
 	return u, nil
 }
+
+func newHashes() *lru.Cache[codec.Hash, [32]byte] { return lru.New[codec.Hash, [32]byte](maxSums, nil) }
 
 func (o *Options) fill() {
 	if o.Logger == nil {
