@@ -37,7 +37,7 @@ type Mount struct {
 	Source string          `json:"source"`           // as in the mount table
 	State  string          `json:"state"`
 	Error  string          `json:"error,omitempty"` // of a mount in another state than StateOK
-	Raw    json.RawMessage `json:"stats,omitempty"` // of a mount in StateOK
+	Raw    json.RawMessage `json:"stats"`           // of a mount in StateOK; else null
 
 	Stats Stats `json:"-"` // Raw, decoded
 }

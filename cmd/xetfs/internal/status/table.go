@@ -13,7 +13,20 @@ import (
 
 // WriteJSON writes the list as one JSON object in one line.
 func WriteJSON(w io.Writer, mounts []Mount) error {
-	return json.NewEncoder(w).Encode(map[string][]Mount{"mounts": mounts})
+	docs := make([]mountDoc, len(mounts))
+	for i, m := range mounts {
+		docs[i].Mount = m
+		if m.Error != "" {
+			docs[i].Error = &m.Error
+		}
+	}
+	return json.NewEncoder(w).Encode(map[string][]mountDoc{"mounts": docs})
+}
+
+// A mountDoc is a Mount for users. An absent error is null.
+type mountDoc struct {
+	Mount
+	Error *string `json:"error"`
 }
 
 // WriteTable writes one line for each mount. before has the figures of an earlier list, for the

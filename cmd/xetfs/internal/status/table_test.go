@@ -22,3 +22,18 @@ func TestTablePushed(t *testing.T) {
 		t.Errorf("a mount that sent 4 MiB in a second is\n%s", text)
 	}
 }
+
+// An absent value is null: scripts look for all keys.
+func TestWriteJSON_Absent(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteJSON(&b, []Mount{{Dir: "/a", State: StateSilent}, {Dir: "/b", State: StateOK, Raw: []byte("{}")}, {Dir: "/c", State: StatePart, Error: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"mounts":[` +
+		`{"mountpoint":"/a","mountpoint_bytes":null,"source":"","state":"silent","stats":null,"error":null},` +
+		`{"mountpoint":"/b","mountpoint_bytes":null,"source":"","state":"ok","stats":{},"error":null},` +
+		`{"mountpoint":"/c","mountpoint_bytes":null,"source":"","state":"part","stats":null,"error":"x"}]}` + "\n"
+	if got := b.String(); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
