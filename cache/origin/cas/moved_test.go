@@ -26,6 +26,7 @@ type edge struct {
 	failed string                 // the server whose transfers fail
 	fail   func(r *http.Request) (*http.Response, error)
 	plans  atomic.Int64
+	slow   time.Duration // of answers with plans
 }
 
 // newEdge returns an edge whose plans name the server "old", which fails.
@@ -46,6 +47,7 @@ func (e *edge) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if isPlan(r) && r.Method == http.MethodGet {
 		e.plans.Add(1)
+		time.Sleep(e.slow)
 	}
 	return answerOf(e.api, r), nil
 }
@@ -102,6 +104,36 @@ func TestMovesToServerOfNextPlan(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A read that waits uses a later plan if the first new ones name the unavailable server, too. The server of
+// plans may be slow. Answers 500 end a read before.
+func TestMovesToServerOfLaterPlan(t *testing.T) {
+	for name, fail := range failures {
+		if name == "500" {
+			continue
+		}
+		for _, slow := range []time.Duration{0, 7 * time.Second} {
+			t.Run(fmt.Sprint(name, slow), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b, f := sample(t)
+					e := newEdge(t, b.Store(), fail)
+					c := e.client(t, 30*time.Second)
+					if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+						t.Fatal(err)
+					}
+					if _, _, err := c.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1000}); err != nil {
+						t.Fatal(err)
+					}
+					e.slow = slow
+					time.AfterFunc(4*time.Second, func() { e.name("new") })
+					if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
 	}
 }
 

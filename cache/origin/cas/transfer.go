@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec"
@@ -31,8 +32,8 @@ const maxRenewals = 8
 // and has moved.
 const movedFor = 30 * time.Second
 
-// stayFor is how long new plans are believed to name an unavailable server, too. It also bounds the request
-// for such a plan, during which the server gets no other request.
+// stayFor is how long new plans are believed to name an unavailable server, too. It also bounds the wait for
+// such a plan, during which the server gets no other request.
 const stayFor = 5 * time.Second
 
 // transfer fills p with bytes of a xorb from off on, which are in a signed range. It calls progress
@@ -58,7 +59,7 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p 
 			return nil
 		case isPart && h.refusesPart(err, renewed > 0):
 			return errParts
-		case moved < maxRenewals && c.isElsewhere(ctx, x, pl, a, h, err):
+		case moved < maxRenewals && c.isElsewhere(ctx, x, pl, h, err):
 			if moved++; arrived > 0 || pl.plan.addresses.Load() == a { // or the plan was dropped
 				return errRestart
 			}
@@ -105,7 +106,7 @@ func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, 
 		return nil, err
 	}
 	wait := func(ctx context.Context) error {
-		if (h.IsSilent() || h.moved.isAfter(c.now())) && c.movedAway(ctx, x, pl, a, h) {
+		if (h.IsSilent() || h.moved.isAfter(c.now())) && c.movedAway(ctx, x, pl, h) {
 			return errMoved
 		}
 		return nil
@@ -115,17 +116,17 @@ func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, 
 
 // isElsewhere reports whether a transfer failed because its server is unavailable, and the plan has changed
 // since.
-func (c *Client) isElsewhere(ctx context.Context, x codec.Hash, pl plannedRange, a *addresses, h *host, err error) bool {
+func (c *Client) isElsewhere(ctx context.Context, x codec.Hash, pl plannedRange, h *host, err error) bool {
 	if errors.Is(err, errMoved) {
 		return true
 	}
-	return errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil && c.movedAway(ctx, x, pl, a, h)
+	return errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil && c.movedAway(ctx, x, pl, h)
 }
 
-// movedAway renews the addresses of a plan whose server is unavailable. It reports whether the plan names
-// another server, or was dropped. While new plans name the same server, one is requested per stayFor for
+// movedAway reports whether the plan of a transfer from an unavailable server names another server, or was
+// dropped. It renews the addresses. While new plans name the same server, one is requested per stayFor for
 // all plans with that server.
-func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, a *addresses, h *host) bool {
+func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, h *host) bool {
 	for !h.moved.isAfter(c.now()) {
 		end, err := h.asking.Begin(ctx)
 		if err != nil {
@@ -136,12 +137,14 @@ func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, a
 			break
 		}
 	}
-	if h.stays.isAfter(c.now()) {
+	now := pl.plan.addresses.Load()
+	switch {
+	case !c.isAt(h, x, pl, now):
+		return true // renewed for another transfer, or after the wait for it
+	case h.stays.isAfter(c.now()):
 		return false
 	}
-	limited, cancel := context.WithTimeout(ctx, stayFor)
-	defer cancel()
-	next, err := c.renew(limited, pl.plan, a)
+	next, err := c.renewSoon(ctx, pl.plan, now)
 	isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
 	switch {
 	case ctx.Err() != nil: // the caller has left
@@ -155,6 +158,33 @@ func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, a
 	h.stays.set(c.now().Add(stayFor))
 	h.moved.set(c.now())
 	return false
+}
+
+// errSlowPlan is the error of a renewal that takes longer than stayFor.
+var errSlowPlan = fmt.Errorf("%w: the new plan takes long", origin.ErrUnavailable)
+
+// renewSoon is renew for up to stayFor. The request continues, and renews the addresses later.
+func (c *Client) renewSoon(ctx context.Context, p *plan, old *addresses) (*addresses, error) {
+	var next *addresses
+	var err error
+	done := make(chan struct{})
+	detached, cancel := c.detach(ctx)
+	c.background.Go(func() {
+		defer close(done)
+		defer cancel()
+		defer flight.Guard(&err)
+		next, err = c.renew(detached, p, old)
+	})
+	timer := time.NewTimer(stayFor)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return next, err
+	case <-timer.C:
+		return nil, errSlowPlan
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // isAt reports whether a signed range has its address at a server.
