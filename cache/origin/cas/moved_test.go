@@ -84,20 +84,27 @@ var failures = map[string]func(*http.Request) (*http.Response, error){
 	},
 }
 
+// newPlannedEdge returns an edge, and a client that has the plan of a file at the server "old".
+func newPlannedEdge(t testing.TB, fail func(*http.Request) (*http.Response, error)) (*edge, *cas.Client, *origintest.File) {
+	t.Helper()
+	b, f := sample(t)
+	e := newEdge(t, b.Store(), fail)
+	c := e.client(t, 30*time.Second)
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	return e, c, f
+}
+
 // A read uses the next plan if the server in its plan is unavailable, within its limit.
 func TestMovesToServerOfNextPlan(t *testing.T) {
 	for name, fail := range failures {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, f := sample(t)
-				e := newEdge(t, b.Store(), fail)
-				c := e.client(t, 30*time.Second)
-				if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
-					t.Fatal(err)
-				}
-				if _, _, err := c.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1000}); err != nil {
-					t.Fatal(err)
-				}
+				e, c, f := newPlannedEdge(t, fail)
 				e.name("new")
 				if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
 					t.Error(err)
@@ -117,15 +124,7 @@ func TestMovesToServerOfLaterPlan(t *testing.T) {
 		for _, slow := range []time.Duration{0, 7 * time.Second} {
 			t.Run(fmt.Sprint(name, slow), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					b, f := sample(t)
-					e := newEdge(t, b.Store(), fail)
-					c := e.client(t, 30*time.Second)
-					if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
-						t.Fatal(err)
-					}
-					if _, _, err := c.Narrow(t.Context(), f.ID(), f.Info.Terms[0], codec.Piece{Size: 1000}); err != nil {
-						t.Fatal(err)
-					}
+					e, c, f := newPlannedEdge(t, fail)
 					e.slow = slow
 					time.AfterFunc(4*time.Second, func() { e.name("new") })
 					if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {

@@ -137,14 +137,14 @@ func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, h
 			break
 		}
 	}
-	now := pl.plan.addresses.Load()
+	known := pl.plan.addresses.Load()
 	switch {
-	case !c.isAt(h, x, pl, now):
+	case !c.isAt(h, x, pl, known):
 		return true // renewed for another transfer, or after the wait for it
 	case h.stays.isAfter(c.now()):
 		return false
 	}
-	next, err := c.renewSoon(ctx, pl.plan, now)
+	next, err := c.renewSoon(ctx, pl.plan, known)
 	isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
 	switch {
 	case ctx.Err() != nil: // the caller has left
@@ -159,9 +159,6 @@ func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, h
 	h.moved.set(c.now())
 	return false
 }
-
-// errSlowPlan is the error of a renewal that takes longer than stayFor.
-var errSlowPlan = fmt.Errorf("%w: the new plan takes long", origin.ErrUnavailable)
 
 // renewSoon is renew for up to stayFor. The request continues, and renews the addresses later.
 func (c *Client) renewSoon(ctx context.Context, p *plan, old *addresses) (*addresses, error) {
@@ -181,7 +178,7 @@ func (c *Client) renewSoon(ctx context.Context, p *plan, old *addresses) (*addre
 	case <-done:
 		return next, err
 	case <-timer.C:
-		return nil, errSlowPlan
+		return nil, context.DeadlineExceeded
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -131,8 +131,10 @@ func (s *Store) checkChanged(ctx context.Context, xorbs ...codec.Hash) {
 		s.mu.Lock()
 		known, ok := s.infos.Get(x)
 		s.mu.Unlock()
-		now := s.item(ctx, x)
-		if !ok || now.Size == known.item.Size && now.Modified.Equal(known.item.Modified) {
+		if !ok {
+			continue
+		}
+		if now := s.item(ctx, x); now.Size == known.item.Size && now.Modified.Equal(known.item.Modified) {
 			continue
 		}
 		s.forgetXorb(x)

@@ -444,10 +444,11 @@ func TestMirrorBoundsLoads(t *testing.T) {
 func TestMirrorSmallBesideLarge(t *testing.T) {
 	u := newUpstream(t)
 	large, small := u.files[0], u.files[2]
-	var hangs atomic.Int64
-	release := make(chan struct{})
+	var transfers atomic.Int64
+	hangs, release := make(chan struct{}), make(chan struct{})
 	u.become(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("X-Xet-Signed-Range") && hangs.Add(1) == 1 {
+		if r.URL.Query().Has("X-Xet-Signed-Range") && transfers.Add(1) == 1 {
+			close(hangs)
 			<-release
 		}
 		u.good.ServeHTTP(w, r)
@@ -460,8 +461,10 @@ func TestMirrorSmallBesideLarge(t *testing.T) {
 		_, _, err := m.OpenFile(t.Context(), large.ID())
 		opened <- err
 	}()
-	for hangs.Load() == 0 {
-		runtime.Gosched()
+	select {
+	case <-hangs:
+	case err := <-opened:
+		t.Fatal("the large file is open without a transfer:", err)
 	}
 	if _, _, err := m.OpenFile(t.Context(), small.ID()); err != nil {
 		t.Error(err)
