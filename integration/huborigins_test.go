@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -176,7 +177,7 @@ func inHub(t *testing.T, s origin.Store, files []virtualFile, inCAS bool, throug
 
 // casServer serves a store over the CAS API.
 func casServer(s origin.Store) http.Handler {
-	return cas.NewHandler(cas.NewContent(s, objects.New(s, objects.Options{}).(cas.InfoSource), cas.StoreOptions{}), cas.HandlerOptions{})
+	return casserve.NewHandler(casserve.NewContent(s, objects.New(s, objects.Options{}).(casserve.InfoSource), casserve.StoreOptions{}), casserve.HandlerOptions{})
 }
 
 // A locator has files outside Xet, and serves their content.

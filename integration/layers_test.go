@@ -65,8 +65,8 @@ var mayImport = map[string][]string{
 	"cache/origin/fetch":      {"codec/names", "cache/flight", "cache/histogram", "cache/logdedup", "cache/origin"},
 	"cache/origin/web":        {"codec", "codec/listing", "codec/names", "cache/flight", "cache/lru", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/s3":         {"codec/listing", "codec/names", "cache/flight", "cache/origin", "cache/origin/fetch"},
-	"cache/origin/cas":        append(below("codec"), "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache", "cache/origin/upload"),
-	"cache/origin/hub":        {"codec", "codec/names", "codec/shard", "codec/xorb", "codec/merkle", "cache/lru", "cache/flight", "cache/origin", "cache/origin/cas", "cache/origin/fetch", "cache/origin/metacache", "cache/origin/upload"},
+	"cache/origin/cas":        append(below("codec"), "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache"),
+	"cache/origin/hub":        {"codec", "codec/names", "codec/shard", "codec/xorb", "codec/merkle", "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache", "cache/origin/upload"},
 	"cache/origin/certtest":   {},
 	"cache/origin/faulty":     {},
 	"cache/origin/linktest":   {"cache/origin/faulty"},
@@ -76,6 +76,7 @@ var mayImport = map[string][]string{
 	"cache": {"codec", "codec/merkle", "codec/page", "codec/shard", "codec/xorb",
 		"cache/arena", "cache/flight", "cache/lru", "cache/disk", "cache/origin", "cache/seen", "cache/byhash"},
 
+	"cache/origin/cas/casserve": {"codec", "codec/names", "codec/shard", "codec/xorb", "cache/flight", "cache/lru", "cache/origin", "cache/origin/upload"},
 	"cache/origin/hub/hubtest":  {},
 	"cache/origin/hub/hubwrite": {"cache/origin/hub", "cache/origin/upload"},
 
@@ -119,7 +120,7 @@ var mayImport = map[string][]string{
 	in + "picture": {"codec", in + "delta", in + "inspect", in + "ui"},
 	in + "auth":    {},
 	in + "serve": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/listing", "codec/shard", "codec/xorb",
-		"cache", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/origin", "cache/origin/cas", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/recent", "cache/origin/upload",
+		"cache", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/origin", "cache/origin/cas/casserve", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/recent", "cache/origin/upload",
 		"reconstruct", "fs/catalog", "fs/catalog/writer", in + "ui", in + "auth", in + "commits", in + "loopback"},
 	in + "commits": {"codec", "codec/names", "codec/page", "cache/origin", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/origin/upload",
 		"fs/catalog", "fs/catalog/writer"},
@@ -155,7 +156,7 @@ func below(floor string) []string {
 		},
 		"cache": {
 			"cache", "cache/arena", "cache/disk", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/nowait", "cache/recent",
-			"cache/origin", "cache/origin/cas", "cache/origin/dedup", "cache/origin/dir", "cache/origin/faulty",
+			"cache/origin", "cache/origin/cas", "cache/origin/cas/casserve", "cache/origin/dedup", "cache/origin/dir", "cache/origin/faulty",
 			"cache/origin/fetch", "cache/origin/hub", "cache/origin/metacache", "cache/origin/mirror", "cache/origin/objects",
 			"cache/origin/hub/hubwrite", "cache/origin/s3", "cache/origin/upload", "cache/origin/web", "cache/origin/wrap",
 		},

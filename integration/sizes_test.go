@@ -14,7 +14,7 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
-	"cache/origin/cas":         6020,
+	"cache/origin/cas":         4150,
 	"cache/origin/fetch":       3000,
 	"cache/origin/hub":         3160,
 	"cache/origin/origintest":  3220,

@@ -10,6 +10,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -31,7 +32,7 @@ var hubKinds = map[string]struct {
 
 // inVirtualHub calls do with one file of a server of plans, in a bubble. Its memory is that of a
 // mount with --memory=128MiB.
-func inVirtualHub(t *testing.T, kind string, size int64, o cas.HandlerOptions, through func(http.Handler) http.Handler, do func(v *virtual)) {
+func inVirtualHub(t *testing.T, kind string, size int64, o casserve.HandlerOptions, through func(http.Handler) http.Handler, do func(v *virtual)) {
 	t.Helper()
 	const chunk = 61_000 // so that chunks do not end where steps of readahead end
 	content, err := io.ReadAll(hubKinds[kind].content(1, size))
@@ -49,7 +50,7 @@ func inVirtualHub(t *testing.T, kind string, size int64, o cas.HandlerOptions, t
 		v.t, v.web = t, origintest.NewWeb(store)
 		const address = "http://remote.example"
 		o.Base = func(*http.Request) string { return address }
-		plans := cas.NewHandler(cas.NewContent(store, objects.New(store, objects.Options{}).(cas.InfoSource), cas.StoreOptions{}), o)
+		plans := casserve.NewHandler(casserve.NewContent(store, objects.New(store, objects.Options{}).(casserve.InfoSource), casserve.StoreOptions{}), o)
 		handler := v.count(through(v.countPlans(plans)))
 		client := cas.NewClient(cas.Options{
 			Tokens: cas.StaticToken(address, ""),
@@ -92,7 +93,7 @@ func TestP14_Links(t *testing.T) {
 	} {
 		l.o.Delay = harness.RemoteDelay
 		for kind := range hubKinds {
-			for how, o := range map[string]cas.HandlerOptions{"": {}, ", exact ranges": {ExactRanges: true}} {
+			for how, o := range map[string]casserve.HandlerOptions{"": {}, ", exact ranges": {ExactRanges: true}} {
 				if how != "" && !*fullSize {
 					continue
 				}
@@ -116,7 +117,7 @@ type hubLink struct {
 }
 
 // leastPart is the part of the bounds that a server of whole signed ranges needs.
-func leastPart(o cas.HandlerOptions) float64 {
+func leastPart(o casserve.HandlerOptions) float64 {
 	if o.ExactRanges {
 		return 0.5
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -89,11 +90,11 @@ func (w *slowWriter) Write(p []byte) (n int, err error) {
 
 // mountSlowCAS opens a Reader over a CAS server behind a slow link. segments is cas.Options.SegmentBytes.
 func mountSlowCAS(t *testing.T, s origin.Store, l *slowLink, segments int64, o Options) (r *Reader, done func()) {
-	content := cas.NewContent(s, objects.New(s, objects.Options{}).(cas.InfoSource), cas.StoreOptions{})
+	content := casserve.NewContent(s, objects.New(s, objects.Options{}).(casserve.InfoSource), casserve.StoreOptions{})
 	src := cas.NewClient(cas.Options{
 		Tokens: cas.StaticToken("http://cas.example", ""), SegmentBytes: segments,
 		Fetch: fetch.Options{
-			Transport: origintest.Transport(l.handler(cas.NewHandler(content, cas.HandlerOptions{}))),
+			Transport: origintest.Transport(l.handler(casserve.NewHandler(content, casserve.HandlerOptions{}))),
 			Limits:    fetch.Limits{First: 30 * time.Second, Read: time.Minute},
 		},
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/hub"
@@ -312,7 +312,7 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 }
 
 // site returns the site of an open SOURCE.
-func (o *serveOptions) site(s *stack.Source, signer *cas.Signer, report func(*http.Request, error), log *slog.Logger) *serve.Site {
+func (o *serveOptions) site(s *stack.Source, signer *casserve.Signer, report func(*http.Request, error), log *slog.Logger) *serve.Site {
 	repos := serve.NewRepos(s.Stored, s.Cache.Local(), log)
 	mirror := mirrorOf(s)
 	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store()), Report: report}
@@ -340,12 +340,12 @@ func mirrorOf(s *stack.Source) *serve.Mirror {
 }
 
 // xetContent returns a function that opens the content of the CAS API. nil: the API is absent.
-func xetContent(s *stack.Source, m *serve.Mirror) func(cas.StoreOptions) cas.Content {
+func xetContent(s *stack.Source, m *serve.Mirror) func(casserve.StoreOptions) casserve.Content {
 	if infos := s.Infos(); infos != nil {
-		return func(o cas.StoreOptions) cas.Content { return cas.NewContent(s.Store(), infos, o) }
+		return func(o casserve.StoreOptions) casserve.Content { return casserve.NewContent(s.Store(), infos, o) }
 	}
 	if m != nil {
-		return func(o cas.StoreOptions) cas.Content { return cas.NewMirror(m, o) }
+		return func(o casserve.StoreOptions) casserve.Content { return casserve.NewMirror(m, o) }
 	}
 	return nil
 }
@@ -372,7 +372,7 @@ func (o *serveOptions) tls(log *slog.Logger) (serve.Options, error) {
 }
 
 // signer returns the signer of URLs and tokens, with the key of the flags or a random one.
-func (o *serveOptions) signer() (*cas.Signer, error) {
+func (o *serveOptions) signer() (*casserve.Signer, error) {
 	var key []byte
 	if o.signingKey != "" {
 		var err error
@@ -380,7 +380,7 @@ func (o *serveOptions) signer() (*cas.Signer, error) {
 			return nil, usageError{fmt.Errorf("--signing-key: %w", err)}
 		}
 	}
-	return cas.NewSigner(key)
+	return casserve.NewSigner(key)
 }
 
 // access returns what clients may read. It refuses an address that sends tokens over the network

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/upload"
@@ -108,9 +108,9 @@ func (o *serveOptions) acceptUploads(ctx context.Context, site *serve.Site, src 
 }
 
 var (
-	_ cas.Uploads   = (*upload.Store)(nil)
-	_ serve.Uploads = (*upload.Store)(nil)
-	_ upload.Guard  = (*writer.Leases)(nil)
+	_ casserve.Uploads = (*upload.Store)(nil)
+	_ serve.Uploads    = (*upload.Store)(nil)
+	_ upload.Guard     = (*writer.Leases)(nil)
 )
 
 // ignoredBy returns a function that reports whether patterns exclude a path, or a folder above it.

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/codec"
@@ -36,7 +36,7 @@ type server struct {
 	dedup      bool // answer queries for chunks
 	multirange bool // hf_xet requests several ranges at once
 
-	signer *cas.Signer
+	signer *casserve.Signer
 
 	mu        sync.Mutex
 	downloads http.Handler              // of what the folder has; nil: not opened; guarded by mu
@@ -47,7 +47,7 @@ type server struct {
 
 func serve(t *testing.T, folder string) *server {
 	t.Helper()
-	signer, err := cas.NewSigner(nil)
+	signer, err := casserve.NewSigner(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,8 +197,8 @@ func (s *server) newDownloads() http.Handler {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { store.Close() })
-	source := objects.New(store, objects.Options{}).(cas.InfoSource)
-	return cas.NewHandler(cas.NewContent(store, source, cas.StoreOptions{}), cas.HandlerOptions{Signer: s.signer})
+	source := objects.New(store, objects.Options{}).(casserve.InfoSource)
+	return casserve.NewHandler(casserve.NewContent(store, source, casserve.StoreOptions{}), casserve.HandlerOptions{Signer: s.signer})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

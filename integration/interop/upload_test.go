@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/dedup"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -62,7 +62,7 @@ func serveUploads(t *testing.T, folder string) *uploadServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.uploads.Close() })
-	h := cas.NewHandler(cas.NewContent(store, source.(cas.InfoSource), cas.StoreOptions{}), cas.HandlerOptions{
+	h := casserve.NewHandler(casserve.NewContent(store, source.(casserve.InfoSource), casserve.StoreOptions{}), casserve.HandlerOptions{
 		Uploads:        s.uploads,
 		AuthorizeWrite: func(context.Context, string) (upload.SessionID, error) { return uploader, nil },
 	})

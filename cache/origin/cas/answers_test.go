@@ -19,6 +19,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -103,7 +104,7 @@ func TestBadAnswers(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, f := sample(t)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			server.intercept(tt.wrap)
 			c := newClient(t, server, cas.Options{Fetch: quick})
 			wantError(t, readFile(t.Context(), c, f, 100_000, 1000), tt.kind, tt.text)
@@ -135,7 +136,7 @@ func TestLyingTerms(t *testing.T) {
 	b, f := sample(t)
 	size := f.Info.Terms[0].Size
 	for _, lie := range []uint32{size - 1, size + 1, size - 1000, size + 1000} {
-		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 		server.intercept(edit(isPlan, func(s string) string {
 			return strings.Replace(s, fmt.Sprint(`"unpacked_length":`, size), fmt.Sprint(`"unpacked_length":`, lie), 1)
 		}))
@@ -152,7 +153,7 @@ func TestLyingTerms(t *testing.T) {
 // A term of an earlier plan, which an open file may still have, drops neither the plan nor what was learned.
 func TestTermOfEarlierPlan(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	lie, term := true, f.Info.Terms[0]
 	end := fmt.Sprintf(`"end":%d`, term.Chunks.End)
 	term.Chunks.End--
@@ -185,7 +186,7 @@ func TestForeignXorbs(t *testing.T) {
 	b, f := sample(t)
 	other := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
 	other.Add(origintest.Text(9, 200_000), 900, 1100)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	server.intercept(edit(isTransfer, func(s string) string { return string(other.Xorbs[0].Bytes[:len(s)]) }))
 	c := newClient(t, server, cas.Options{Fetch: quick})
 	if err := readFile(t.Context(), c, f, 0, 1000); err == nil {
@@ -198,7 +199,7 @@ func TestForeignXorbs(t *testing.T) {
 func TestPlansIgnoreRanges(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 100})
 	f := b.Add(origintest.Random(1, 6_000_000), 60_000)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	server.intercept(func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if isPlan(r) {
@@ -220,7 +221,7 @@ func TestPlansIgnoreRanges(t *testing.T) {
 func TestFallsBackToVersion1(t *testing.T) {
 	for _, code := range []int{404, 405, 501} {
 		b, f := sample(t)
-		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 		isV2 := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v2/") }
 		server.intercept(status(code, isV2))
 		clock := newClock()
@@ -244,7 +245,7 @@ func TestFallsBackToVersion1(t *testing.T) {
 // A plan of a large file is requested in blocks.
 func TestBlocks(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	for _, block := range []int64{7_000, 20_000, 33_333, 100_000, 200_000, 1 << 20} {
 		c := newClient(t, server, cas.Options{Block: block})
 		server.reset()
@@ -271,7 +272,7 @@ func TestHangingBlocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
 			f := b.Add(origintest.Text(1, size+1000), 1000, 700, 1300, 900)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			server.intercept(func(h http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					var off int
@@ -301,7 +302,7 @@ func TestBlocksOfKnownSize(t *testing.T) {
 	const block, blocks = 50_000, 4
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
 	f := b.Add(origintest.Text(1, blocks*block), 1000, 700, 1300, 900)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	var waiting atomic.Int64
 	proceed := make(chan struct{})
 	server.intercept(func(h http.Handler) http.Handler {
@@ -348,7 +349,7 @@ func chunksOf(terms []codec.Term) string {
 // that are not in the disk cache cost two requests.
 func TestRemountCostsNoRequest(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	backend := new(origintest.Backend)
 	first := cas.NewClient(cas.Options{Tokens: cas.StaticToken(server.URL, ""), Backend: backend})
 	if err := readFile(t.Context(), first, f, 0, 200_000); err != nil {
@@ -396,7 +397,7 @@ func TestFindsChunksAfterEviction(t *testing.T) {
 	for i := range uint64(100) {
 		files = append(files, b.Add(origintest.Random(i, 3000), 1000))
 	}
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{Backend: new(origintest.Backend), Bytes: 8000})
 	for _, f := range files {
 		if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
@@ -424,7 +425,7 @@ func TestBatches(t *testing.T) {
 				b.File(x.Term(j, j+1))
 			}
 		}
-		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 		if !supported {
 			server.intercept(status(404, func(r *http.Request) bool { return r.URL.Query().Has("file_id") }))
 		}
@@ -469,7 +470,7 @@ func TestPanicInBatch(t *testing.T) {
 	for i := range uint64(5) {
 		ids = append(ids, b.Add(origintest.Text(10+i, 1000), 1000).ID())
 	}
-	c := newClient(t, serveCAS(t, b.Store(), cas.HandlerOptions{}), cas.Options{})
+	c := newClient(t, serveCAS(t, b.Store(), casserve.HandlerOptions{}), cas.Options{})
 	yields, first := make([]int, len(ids)), true
 	var mu sync.Mutex
 	c.FileInfos(t.Context(), ids, func(i int, _ *shard.FileInfo, err error) {
@@ -499,7 +500,7 @@ func TestPartsAreTriedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, f := sample(t)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{ExactRanges: true})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{ExactRanges: true})
 			server.intercept(wrap)
 			clock := newClock()
 			c := newClient(t, server, cas.Options{Fetch: quick, Now: clock.now})
@@ -555,7 +556,7 @@ func TestPartsAreServedNoMore(t *testing.T) {
 	for name, answer := range answers {
 		t.Run(name, func(t *testing.T) {
 			b, f := sample(t)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			c := newClient(t, server, cas.Options{Fetch: quick})
 			read := func() {
 				for range 20 {
@@ -579,7 +580,7 @@ func TestWholeRangesInsteadOfParts(t *testing.T) {
 	const size = 5 << 20
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 100})
 	f := b.Add(origintest.Random(1, size), 60_000, 50_000)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	var parts atomic.Int64
 	server.intercept(func(h http.Handler) http.Handler {
 		return answerParts(func(w http.ResponseWriter, r *http.Request) {
@@ -622,7 +623,7 @@ func answerParts(answer http.HandlerFunc) func(http.Handler) http.Handler {
 
 // Random and sequential readers of one client read right bytes, whatever the server supports.
 func TestManyReaders(t *testing.T) {
-	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
+	for name, o := range map[string]casserve.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 200})
 			f := b.Add(bytes.Join([][]byte{origintest.Text(1, 600_000), origintest.Random(2, 600_000), origintest.Floats(3, 600_000)}, nil), 9000, 14_000, 8192)
@@ -662,12 +663,12 @@ func TestXorbOfFormerPlanIsNotFound(t *testing.T) {
 	former, f := sample(t)
 	now := origintest.NewBuilder(t, origintest.Form{XorbChunks: 30})
 	now.Add(f.Bytes(), 1000, 700, 1300, 900)
-	server := serveCAS(t, former.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, former.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{Fetch: quick})
 	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
 	}
-	next := cas.NewHandler(contentOf(now.Store(), cas.StoreOptions{}), cas.HandlerOptions{})
+	next := newHandler(now.Store(), casserve.HandlerOptions{})
 	server.intercept(func(http.Handler) http.Handler { return next })
 	_, err := c.Chunks(t.Context(), former.Xorbs[0].Hash(), codec.ChunkRange{Start: 3, End: 9}, origin.ReadOptions{})
 	if wantError(t, err, origin.ErrNotFound, "the new plan of file"); errors.Is(err, codec.ErrCorrupt) {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
+	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 )
 
@@ -22,10 +24,16 @@ type fakeCAS struct {
 	seen func(r *http.Request, status int) // nil: none; guarded by mu
 }
 
+// newHandler returns a handler of the CAS API for a store.
+func newHandler(s origin.Store, o casserve.HandlerOptions) http.Handler {
+	src := objects.New(s, objects.Options{}).(casserve.InfoSource)
+	return casserve.NewHandler(casserve.NewContent(s, src, casserve.StoreOptions{}), o)
+}
+
 // serveCAS serves a store over the CAS API until the end of the test.
-func serveCAS(t testing.TB, s origin.Store, o cas.HandlerOptions) *fakeCAS {
+func serveCAS(t testing.TB, s origin.Store, o casserve.HandlerOptions) *fakeCAS {
 	t.Helper()
-	return serveHandler(t, cas.NewHandler(contentOf(s, cas.StoreOptions{}), o))
+	return serveHandler(t, newHandler(s, o))
 }
 
 func serveHandler(t testing.TB, h http.Handler) *fakeCAS {
@@ -58,15 +66,15 @@ func serveHandler(t testing.TB, h http.Handler) *fakeCAS {
 }
 
 // changing serves a store that may change: it reads its shards for each plan.
-func changing(s origin.Store, o cas.HandlerOptions) http.Handler {
-	o.Signer, _ = cas.NewSigner(nil)
-	transfers := cas.NewHandler(contentOf(s, cas.StoreOptions{}), o)
+func changing(s origin.Store, o casserve.HandlerOptions) http.Handler {
+	o.Signer, _ = casserve.NewSigner(nil)
+	transfers := newHandler(s, o)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isTransfer(r) {
 			transfers.ServeHTTP(w, r)
 			return
 		}
-		cas.NewHandler(contentOf(s, cas.StoreOptions{}), o).ServeHTTP(w, r)
+		newHandler(s, o).ServeHTTP(w, r)
 	})
 }
 
@@ -120,7 +128,7 @@ func newClient(t testing.TB, f *fakeCAS, o cas.Options) *cas.Client {
 }
 
 func TestClientIsSource(t *testing.T) {
-	for name, o := range map[string]cas.HandlerOptions{
+	for name, o := range map[string]casserve.HandlerOptions{
 		"parts":    {},
 		"no parts": {ExactRanges: true},
 	} {

@@ -1,71 +1,73 @@
 package cas
 
-import "github.com/xetfs/xetfs/codec"
+import (
+	"bytes"
+	"encoding/json"
 
-// The JSON of whole plans. The handler writes it in parts.
-type (
-	wireV2 struct {
-		Skip  int64                      `json:"offset_into_first_range"`
-		Terms []wireTerm                 `json:"terms"`
-		Xorbs map[codec.Hash][]wireFetch `json:"xorbs"`
-	}
-	wireV1 struct {
-		Skip  int64                        `json:"offset_into_first_range"`
-		Terms []wireTerm                   `json:"terms"`
-		Fetch map[codec.Hash][]wireFetchV1 `json:"fetch_info"`
-	}
-	wireBatch struct {
-		Files map[codec.Hash][]wireTerm    `json:"files"`
-		Fetch map[codec.Hash][]wireFetchV1 `json:"fetch_info"`
-	}
+	"github.com/xetfs/xetfs/codec"
 )
+
+// An object is a JSON object. Plans of servers are encoded here as documents, not by the handler
+// of package casserve, which writes them in parts.
+type object map[string]any
 
 // EncodeV2 returns the JSON of version 2.
 func (p *Plan) EncodeV2() ([]byte, error) {
-	w := wireV2{Skip: p.Skip, Terms: wireTerms(p.Terms), Xorbs: map[codec.Hash][]wireFetch{}}
+	xorbs := map[codec.Hash][]object{}
 	for x, fetches := range p.Fetch {
 		for _, f := range fetches {
-			out := wireFetch{URL: f.URL}
+			var ranges []object
 			for _, r := range f.Ranges {
-				out.Ranges = append(out.Ranges, wireRange{wireChunks(r.Chunks), wireBytes{r.Start, r.End - 1}})
+				ranges = append(ranges, object{"chunks": span(r.Chunks.Start, r.Chunks.End), "bytes": span(r.Start, r.End-1)})
 			}
-			w.Xorbs[x] = append(w.Xorbs[x], out)
+			xorbs[x] = append(xorbs[x], object{"url": f.URL, "ranges": ranges})
 		}
 	}
-	return encode(w)
+	return encode(object{"offset_into_first_range": p.Skip, "terms": encodeTerms(p.Terms), "xorbs": xorbs})
 }
 
 // EncodeV1 returns the JSON of version 1, with one element per range.
 func (p *Plan) EncodeV1() ([]byte, error) {
-	return encode(wireV1{p.Skip, wireTerms(p.Terms), fetchV1(p.Fetch)})
+	return encode(object{"offset_into_first_range": p.Skip, "terms": encodeTerms(p.Terms), "fetch_info": encodeFetchV1(p.Fetch)})
 }
 
 // EncodeBatch returns the JSON of the plans of several files. Plans have no Skip. fetch has the
 // addresses of all.
 func EncodeBatch(files map[codec.Hash][]codec.Term, fetch map[codec.Hash][]Fetch) ([]byte, error) {
-	w := wireBatch{map[codec.Hash][]wireTerm{}, fetchV1(fetch)}
-	for id, terms := range files {
-		w.Files[id] = wireTerms(terms)
+	terms := map[codec.Hash][]object{}
+	for id, t := range files {
+		terms[id] = encodeTerms(t)
 	}
-	return encode(w)
+	return encode(object{"files": terms, "fetch_info": encodeFetchV1(fetch)})
 }
 
-func wireTerms(terms []codec.Term) []wireTerm {
-	out := make([]wireTerm, len(terms))
+func encodeTerms(terms []codec.Term) []object {
+	out := make([]object, len(terms))
 	for i, t := range terms {
-		out[i] = wireTerm{t.Xorb, t.Size, wireChunks(t.Chunks)}
+		out[i] = object{"hash": t.Xorb, "unpacked_length": t.Size, "range": span(t.Chunks.Start, t.Chunks.End)}
 	}
 	return out
 }
 
-func fetchV1(all map[codec.Hash][]Fetch) map[codec.Hash][]wireFetchV1 {
-	out := map[codec.Hash][]wireFetchV1{}
+func encodeFetchV1(all map[codec.Hash][]Fetch) map[codec.Hash][]object {
+	out := map[codec.Hash][]object{}
 	for x, fetches := range all {
 		for _, f := range fetches {
 			for _, r := range f.Ranges {
-				out[x] = append(out[x], wireFetchV1{wireChunks(r.Chunks), f.URL, wireBytes{r.Start, r.End - 1}})
+				out[x] = append(out[x], object{"range": span(r.Chunks.Start, r.Chunks.End), "url": f.URL, "url_range": span(r.Start, r.End-1)})
 			}
 		}
 	}
 	return out
+}
+
+func span[T uint32 | int64](start, end T) object { return object{"start": start, "end": end} }
+
+// encode returns JSON with plain "&" in addresses.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -34,7 +35,7 @@ func newEdge(t testing.TB, s origin.Store, fail func(*http.Request) (*http.Respo
 	e := &edge{failed: "old", fail: fail}
 	e.name("old")
 	base := func(*http.Request) string { return "http://" + *e.named.Load() }
-	e.api = cas.NewHandler(contentOf(s, cas.StoreOptions{}), cas.HandlerOptions{Base: base})
+	e.api = newHandler(s, casserve.HandlerOptions{Base: base})
 	return e
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -25,7 +26,7 @@ func newNarrowTest(t *testing.T, size, each int) *narrowTest {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
 	n := &narrowTest{file: b.Add(origintest.Random(1, size), each)}
-	h := NewHandler(NewContent(b.Store(), objects.New(b.Store(), objects.Options{}).(InfoSource), StoreOptions{}), HandlerOptions{})
+	h := casserve.NewHandler(casserve.NewContent(b.Store(), objects.New(b.Store(), objects.Options{}).(casserve.InfoSource), casserve.StoreOptions{}), casserve.HandlerOptions{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.requests.Add(1)
 		h.ServeHTTP(w, r)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/linktest"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -36,7 +37,7 @@ func TestN01_N04_N05_LostConnections(t *testing.T) {
 		"end 16 KiB": {Cut: 16 << 10}, "end 64 KiB": {Cut: 64 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			link := linktest.New(t, server.URL, linktest.Options{})
 			c := newClient(t, server, cas.Options{Tokens: cas.StaticToken(link.URL, ""), Fetch: patient})
 			link.Faults.Store(&faults)
@@ -53,7 +54,7 @@ func TestN01_N04_N05_LostConnections(t *testing.T) {
 // N11: a server that is down is reported, and later reads succeed when it is back.
 func TestN11_Down(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	link := linktest.New(t, server.URL, linktest.Options{})
 	o := patient
 	o.Limits = fetch.Limits{First: 100 * time.Millisecond, Read: 100 * time.Millisecond}
@@ -76,7 +77,7 @@ func TestO08_RetryAfter(t *testing.T) {
 			time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat): true,
 		} {
 			b, f := sample(t)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			var refused atomic.Int64
 			busy := status(429, of, "Retry-After", value)
 			server.intercept(func(h http.Handler) http.Handler {
@@ -105,7 +106,7 @@ func TestRedirects(t *testing.T) {
 	b, f := sample(t)
 	store := b.Store()
 	var elsewhere *httptest.Server
-	direct := serveCAS(t, store, cas.HandlerOptions{})
+	direct := serveCAS(t, store, casserve.HandlerOptions{})
 	elsewhere = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, values := range r.Header {
 			if strings.Contains(fmt.Sprint(values), "secret") {
@@ -205,7 +206,7 @@ func TestWholeXorbForRange(t *testing.T) {
 	}{{200_000, ""}, {3_000_000, "it returns whole files instead"}} {
 		b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 400})
 		f := b.Add(origintest.Random(1, tt.size), 10_000)
-		server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+		server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 		server.intercept(whole(b))
 		c := newClient(t, server, cas.Options{Fetch: quick})
 		err := readFile(t.Context(), c, f, int64(tt.size)-20_000, 10_000)
@@ -221,7 +222,7 @@ func TestWholeXorbForRange(t *testing.T) {
 // O13: parts in an answer to one range are refused, in any order.
 func TestO13_PartsForOneRange(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	server.intercept(func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !isTransfer(r) {
@@ -251,7 +252,7 @@ func TestO13_PartsForOneRange(t *testing.T) {
 // A reader that is killed does not stop others that wait for the same bytes.
 func TestCanceledReader(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{})
 	arrived, proceed := make(chan struct{}, 100), make(chan struct{})
 	server.intercept(func(h http.Handler) http.Handler {
@@ -291,7 +292,7 @@ func TestChunkBehindTransferDoesNotWait(t *testing.T) {
 	b.Add(origintest.Random(1, 40_000), 1000)
 	x := b.Xorbs[0]
 	head, tail := b.File(x.Term(0, 39)), b.File(x.Term(39, 40))
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{})
 	for _, f := range []*origintest.File{head, tail} {
 		if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {

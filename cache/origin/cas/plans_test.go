@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -122,7 +123,7 @@ func (c *waitContext) Done() <-chan struct{} {
 func TestRenewsOfEqualQueries(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	f := b.Add(origintest.Text(1, 3000), 1000)
-	h := NewHandler(NewContent(b.Store(), objects.New(b.Store(), objects.Options{}).(InfoSource), StoreOptions{}), HandlerOptions{})
+	h := casserve.NewHandler(casserve.NewContent(b.Store(), objects.New(b.Store(), objects.Options{}).(casserve.InfoSource), casserve.StoreOptions{}), casserve.HandlerOptions{})
 	requests, answers := make(chan struct{}, 4), make(chan struct{}, 2)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests <- struct{}{}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -95,10 +96,10 @@ type generation struct {
 }
 
 // newGeneration returns a CAS server whose addresses are valid until expire is called.
-func newGeneration(t testing.TB, s origin.Store, o cas.HandlerOptions) (*generation, *fakeCAS) {
+func newGeneration(t testing.TB, s origin.Store, o casserve.HandlerOptions) (*generation, *fakeCAS) {
 	g := &generation{status: http.StatusForbidden}
 	o.Base = func(r *http.Request) string { return fmt.Sprintf("http://%s/g%d", r.Host, g.now.Load()) }
-	h := cas.NewHandler(contentOf(s, cas.StoreOptions{}), o)
+	h := newHandler(s, o)
 	g.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var of int64
 		if n, _ := fmt.Sscanf(r.URL.Path, "/g%d/", &of); n == 1 {
@@ -119,7 +120,7 @@ func (g *generation) expire() { g.now.Add(1) }
 
 // A hundred readers share one renewal of each plan when its addresses have expired.
 func TestRenewsOncePerPlanAndExpiry(t *testing.T) {
-	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
+	for name, o := range map[string]casserve.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
 		t.Run(name, func(t *testing.T) {
 			b, f := sample(t)
 			g, server := newGeneration(t, b.Store(), o)
@@ -152,7 +153,7 @@ func TestRenewsOncePerPlanAndExpiry(t *testing.T) {
 
 // An address that a server calls a bad request is renewed, too.
 func TestRenewsBadRequest(t *testing.T) {
-	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
+	for name, o := range map[string]casserve.HandlerOptions{"parts": {}, "no parts": {ExactRanges: true}} {
 		t.Run(name, func(t *testing.T) {
 			b, f := sample(t)
 			g, server := newGeneration(t, b.Store(), o)
@@ -175,7 +176,7 @@ func TestRenewsBadRequest(t *testing.T) {
 // An address that is refused again after its renewal is an error without the address.
 func TestSecondRefusalIsError(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{})
 	server.intercept(func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +208,7 @@ func wantError(t *testing.T, err, kind error, text string) {
 // Addresses are renewed 30 s before they expire, so that no request is refused.
 func TestRenewsBeforeExpiry(t *testing.T) {
 	b, f := sample(t)
-	g, server := newGeneration(t, b.Store(), cas.HandlerOptions{Life: time.Hour})
+	g, server := newGeneration(t, b.Store(), casserve.HandlerOptions{Life: time.Hour})
 	clock := newClock()
 	c := newClient(t, server, cas.Options{Now: clock.now})
 	for _, tt := range []struct {
@@ -237,7 +238,7 @@ func TestRenewsBeforeExpiry(t *testing.T) {
 // A renewed plan with other ranges is an error.
 func TestRenewedPlanMustBeEqual(t *testing.T) {
 	b, f := sample(t)
-	g, server := newGeneration(t, b.Store(), cas.HandlerOptions{})
+	g, server := newGeneration(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{})
 	if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestGoneFileOfBatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := newClock()
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			c := newClient(t, server, cas.Options{Now: clock.now})
 			ids := []codec.FileID{gone.ID(), others[0].ID(), others[1].ID()}
 			c.FileInfos(t.Context(), ids, func(_ int, _ *shard.FileInfo, err error) {
@@ -318,7 +319,7 @@ func TestGoneFileSharesChunks(t *testing.T) {
 	for _, code := range []int{403, 404} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			clock := newClock()
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			c := newClient(t, server, cas.Options{Now: clock.now})
 			for _, f := range []*origintest.File{f, gone} {
 				if err := readFile(t.Context(), c, f, 0, f.Info.Size()); err != nil {
@@ -342,7 +343,7 @@ func TestGoneFileOfIndex(t *testing.T) {
 	for name, gone := range map[string]*origintest.File{"part": b.File(x.Term(10, 20)), "equal term": b.File(x.All(), x.Term(0, 1))} {
 		for _, code := range []int{403, 404} {
 			t.Run(fmt.Sprint(name, code), func(t *testing.T) {
-				server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+				server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 				backend := new(origintest.Backend)
 				mount := func() *cas.Client {
 					c := newClient(t, server, cas.Options{Backend: backend})
@@ -381,9 +382,9 @@ func TestGoneFileOfIndex(t *testing.T) {
 func TestTokens(t *testing.T) {
 	b, f := sample(t)
 	var current, issued atomic.Int64
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(_ context.Context, token string) (string, error) {
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{Authorize: func(_ context.Context, token string) (string, error) {
 		if token != fmt.Sprint("secret", current.Load()) {
-			return "", cas.ErrToken
+			return "", casserve.ErrToken
 		}
 		return "", nil
 	}})
@@ -429,7 +430,7 @@ func TestTokens(t *testing.T) {
 // the next token.
 func TestForbiddenIsNotGone(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{Life: time.Minute})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{Life: time.Minute})
 	var isDown atomic.Bool
 	server.intercept(status(403, func(r *http.Request) bool { return isDown.Load() && !isTransfer(r) }))
 	clock := newClock()
@@ -462,7 +463,7 @@ func TestForbiddenIsNotGone(t *testing.T) {
 // A token that may not read a file is replaced once, if it is older than 2 s.
 func TestForbiddenRenewsOldToken(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(_ context.Context, token string) (string, error) {
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{Authorize: func(_ context.Context, token string) (string, error) {
 		if token == "secret1" {
 			return "", iofs.ErrPermission
 		}
@@ -484,7 +485,7 @@ func TestForbiddenRenewsOldToken(t *testing.T) {
 // A file that stays forbidden costs a token per 10 s, not one per read.
 func TestForbiddenFileCostsFewTokens(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(context.Context, string) (string, error) { return "", iofs.ErrPermission }})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{Authorize: func(context.Context, string) (string, error) { return "", iofs.ErrPermission }})
 	issued := 0
 	clock := newClock()
 	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
@@ -505,7 +506,7 @@ func TestForbiddenFileCostsFewTokens(t *testing.T) {
 func TestForbiddenFileKeepsToken(t *testing.T) {
 	b, f := sample(t)
 	forbidden := b.Add(origintest.Random(2, 2000), 1000)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	server.intercept(status(403, func(r *http.Request) bool { return isPlanOf(r, forbidden) }))
 	clock := newClock()
 	issued := 0
@@ -541,7 +542,7 @@ func TestForbiddenFileWithoutNewToken(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b, f := sample(t)
 			forbidden := b.Add(origintest.Random(2, 2000), 1000)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			server.intercept(status(403, func(r *http.Request) bool { return isPlanOf(r, forbidden) }))
 			clock := newClock()
 			calls := 0
@@ -577,7 +578,7 @@ func TestForbiddenFileWithoutNewToken(t *testing.T) {
 // A token is used until its end if the source of tokens is down. Reads do not wait for the source before.
 func TestTokenIsUsedUntilItsEnd(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	clock := newClock()
 	var issued atomic.Int64
 	renewal, isDown := make(chan struct{}, 10), make(chan struct{})
@@ -615,7 +616,7 @@ func TestTokenIsUsedUntilItsEnd(t *testing.T) {
 // A refused token pauses the requests, at first for 1 s and at most for 64 s.
 func TestRefusedTokenPauses(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{Authorize: func(context.Context, string) (string, error) { return "", cas.ErrToken }})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{Authorize: func(context.Context, string) (string, error) { return "", casserve.ErrToken }})
 	clock := newClock()
 	c := newClient(t, server, cas.Options{Tokens: cas.StaticToken(server.URL, "secret"), Now: clock.now})
 	for i, pause := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second, 64 * time.Second} {
@@ -641,7 +642,7 @@ func TestRefusedTokenPauses(t *testing.T) {
 // remembered.
 func TestTokenSourceRefuses(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	tests := []struct {
 		name   string
 		err    error
@@ -704,7 +705,7 @@ func TestTokenSourceRefuses(t *testing.T) {
 func TestTokenRefusedForOneFile(t *testing.T) {
 	b, refused := sample(t)
 	other := b.Add(origintest.Text(2, 1000), 1000)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{Tokens: cas.StaticToken(server.URL, "secret")})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -736,7 +737,7 @@ func TestTokenRefusedForOneFile(t *testing.T) {
 func TestClocksMayBeWrong(t *testing.T) {
 	for _, wrong := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
 		b, f := sample(t)
-		server := serveCAS(t, b.Store(), cas.HandlerOptions{Life: 5 * time.Minute})
+		server := serveCAS(t, b.Store(), casserve.HandlerOptions{Life: 5 * time.Minute})
 		clock := newClock()
 		clock.advance(wrong)
 		c := newClient(t, server, cas.Options{Now: clock.now})
@@ -762,7 +763,7 @@ func TestClocksMayBeWrong(t *testing.T) {
 func TestExpiredTransferKeepsArrivedChunks(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{Schemes: []xorb.Scheme{xorb.None}})
 	f := b.Add(origintest.Random(1, 16<<16), 1<<16)
-	g, server := newGeneration(t, b.Store(), cas.HandlerOptions{})
+	g, server := newGeneration(t, b.Store(), casserve.HandlerOptions{})
 	server.intercept(func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if isTransfer(r) {
@@ -826,11 +827,11 @@ func TestShortLives(t *testing.T) {
 	}
 	b, f := sample(t)
 	var tokens atomic.Int64
-	signer, err := cas.NewSigner(nil)
+	signer, err := casserve.NewSigner(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{Life: 2 * time.Second, Signer: signer, Authorize: func(_ context.Context, token string) (string, error) {
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{Life: 2 * time.Second, Signer: signer, Authorize: func(_ context.Context, token string) (string, error) {
 		return signer.Verify(token)
 	}})
 	c := newClient(t, server, cas.Options{
@@ -867,7 +868,7 @@ func TestShortLives(t *testing.T) {
 // Connect requests the token before the first file does. After a temporary error a file requests one itself.
 func TestConnect(t *testing.T) {
 	b, f := sample(t)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	for name, first := range map[string]error{"a token": nil, "no token": origin.ErrUnavailable} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64

@@ -10,6 +10,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 )
@@ -17,7 +18,7 @@ import (
 // Pieces of a window that was requested need no plan of their own, and no byte comes twice.
 func TestPiecesOfWindow(t *testing.T) {
 	const size, window, piece = 16 << 20, 4 << 20, 1 << 20
-	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "whole ranges": {ExactRanges: true}} {
+	for name, o := range map[string]casserve.HandlerOptions{"parts": {}, "whole ranges": {ExactRanges: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
 			f := b.Add(origintest.Random(1, size), 64<<10)
@@ -51,12 +52,12 @@ func TestStartOfFile(t *testing.T) {
 	const windows = size / origin.ReadaheadStep
 	for _, tt := range []struct {
 		name                       string
-		o                          cas.HandlerOptions
+		o                          casserve.HandlerOptions
 		startPlans, startTransfers int64 // at most, of the first read
 		plans, transfers           int64 // at most; plans of all reads, transfers of all but the first
 	}{
-		{"parts", cas.HandlerOptions{}, 1, 1, windows, windows + 3},
-		{"whole ranges", cas.HandlerOptions{ExactRanges: true}, 2, 2, windows + 3, windows + 3},
+		{"parts", casserve.HandlerOptions{}, 1, 1, windows, windows + 3},
+		{"whole ranges", casserve.HandlerOptions{ExactRanges: true}, 2, 2, windows + 3, windows + 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
@@ -98,7 +99,7 @@ func TestTransfersOfWindowFail(t *testing.T) {
 		for _, size := range []int64{16 << 10, 384 << 10} {
 			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
 			f := b.Add(origintest.Random(1, 16<<20), codec.MaxChunkSize)
-			server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+			server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 			server.intercept(status(code, isTransfer))
 			c := newClient(t, server, cas.Options{Fetch: quick})
 			if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
@@ -123,12 +124,12 @@ func TestWindowsOfOtherTerms(t *testing.T) {
 	content := origintest.Random(1, 8<<20)
 	one, two := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000}), origintest.NewBuilder(t, origintest.Form{XorbChunks: 25})
 	f, g := one.Add(content, 64<<10), two.Add(content, 64<<10)
-	server := serveCAS(t, one.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, one.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{Fetch: quick})
 	if err := readFile(t.Context(), c, f, 0, 16<<10); err != nil {
 		t.Fatal(err)
 	}
-	repacked := cas.NewHandler(contentOf(two.Store(), cas.StoreOptions{}), cas.HandlerOptions{})
+	repacked := newHandler(two.Store(), casserve.HandlerOptions{})
 	server.intercept(func(http.Handler) http.Handler { return repacked })
 	c.Forget(f.ID())
 	for _, off := range []int64{400 << 10, 1700 << 10, 3 << 20} {
@@ -142,7 +143,7 @@ func TestWindowsOfOtherTerms(t *testing.T) {
 func TestNoPlanOfWindow(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
 	f := b.Add(origintest.Random(1, 16<<20), codec.MaxChunkSize)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{Fetch: quick})
 	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
 		t.Fatal(err)
@@ -160,7 +161,7 @@ func TestWindowsContradict(t *testing.T) {
 	const half = 300 << 10
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 1000})
 	f := b.Add(origintest.Random(1, 16<<20), 64<<10)
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	isSecond := func(r *http.Request) bool { return r.Header.Get("Range") == "bytes=4194304-8388607" }
 	server.intercept(edit(isSecond, strings.NewReplacer(`"start":64`, `"start":1`, `"end":128`, `"end":65`).Replace))
 	c := newClient(t, server, cas.Options{Fetch: quick})
@@ -182,7 +183,7 @@ func TestSegmentBytes(t *testing.T) {
 	for i := range files {
 		all = append(all, b.Add(origintest.Random(uint64(i), size), 64<<10))
 	}
-	server := serveCAS(t, b.Store(), cas.HandlerOptions{})
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
 	c := newClient(t, server, cas.Options{SegmentBytes: size * 5 / 2})
 	for _, f := range all {
 		if err := readFile(t.Context(), c, f, 0, 4096); err != nil { // requests the plan of the window
@@ -237,7 +238,7 @@ func TestSegmentBytes(t *testing.T) {
 // parts of signed ranges. Its random reads of known lengths transfer only their chunks then.
 func TestSegmentsOfLargeRange(t *testing.T) {
 	const chunks, batch, most = 800, 32, 2 << 20
-	for name, o := range map[string]cas.HandlerOptions{"parts": {}, "whole ranges": {ExactRanges: true}} {
+	for name, o := range map[string]casserve.HandlerOptions{"parts": {}, "whole ranges": {ExactRanges: true}} {
 		t.Run(name, func(t *testing.T) {
 			b := origintest.NewBuilder(t, origintest.Form{XorbChunks: chunks})
 			f := b.Add(origintest.Random(1, chunks<<14), 16<<10, 8<<10, 24<<10)

@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -21,7 +21,7 @@ import (
 	"github.com/xetfs/xetfs/reconstruct"
 )
 
-// A Mirror is the source of cas.NewMirror for an upstream without proofs, behind a cache with a
+// A Mirror is the source of casserve.NewMirror for an upstream without proofs, behind a cache with a
 // disk. It opens a file only after the whole file is proven, which reads it once. The chunks and
 // their hashes are then on disk, and are served while the upstream is down.
 type Mirror struct {
@@ -42,7 +42,7 @@ type provenFile struct {
 	looked time.Time // of the last isReplaced; zero: none; guarded by Mirror.mu
 }
 
-var _ cas.PlaceSource = (*Mirror)(nil)
+var _ casserve.PlaceSource = (*Mirror)(nil)
 
 // A MirrorSource is an upstream without proofs.
 type MirrorSource interface {
@@ -70,7 +70,7 @@ func NewMirror(src MirrorSource, c *cache.Cache, r *reconstruct.Reader, loadByte
 // and the upstream. No other call may run.
 func (m *Mirror) Close() { m.opening.Wait() }
 
-// OpenFile implements cas.PlaceSource. Concurrent callers share one proof.
+// OpenFile implements casserve.PlaceSource. Concurrent callers share one proof.
 func (m *Mirror) OpenFile(ctx context.Context, id codec.FileID) (*shard.FileInfo, *origin.LargeFile, error) {
 	m.mu.Lock()
 	p, ok := m.proven.Get(id.File)
@@ -206,7 +206,7 @@ func (m *Mirror) makes(fi *shard.FileInfo, file codec.Hash) bool {
 	return tree.Sum() == file
 }
 
-// Narrow implements cas.PlaceSource.
+// Narrow implements casserve.PlaceSource.
 func (m *Mirror) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p codec.Piece) (codec.ChunkRange, int64, error) {
 	return m.cache.Narrow(ctx, id, t, p)
 }
@@ -214,7 +214,7 @@ func (m *Mirror) Narrow(ctx context.Context, id codec.FileID, t codec.Term, p co
 // placeStep is the number of chunks that are read at once for their places.
 const placeStep = 64
 
-// Places implements cas.PlaceSource. The upstream loses places after a damaged answer. Another proof of a
+// Places implements casserve.PlaceSource. The upstream loses places after a damaged answer. Another proof of a
 // file that has the chunks finds them. Without such a file, a client has an earlier plan.
 func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (origin.Places, error) {
 	for {
@@ -224,7 +224,7 @@ func (m *Mirror) Places(ctx context.Context, x codec.Hash, r codec.ChunkRange) (
 		}
 		ids := m.takeProven(x, r)
 		if len(ids) == 0 {
-			return nil, cas.ErrChanged
+			return nil, casserve.ErrChanged
 		}
 		if _, _, err := m.OpenFile(ctx, ids[0]); err != nil {
 			return nil, err
@@ -269,7 +269,7 @@ func (m *Mirror) knownPlaces(ctx context.Context, x codec.Hash, r codec.ChunkRan
 	return m.src.Places(ctx, x, r)
 }
 
-// Chunks implements cas.PlaceSource. It reads the disk first. If the upstream lacks evicted chunks, it may have
+// Chunks implements casserve.PlaceSource. It reads the disk first. If the upstream lacks evicted chunks, it may have
 // stored their files in other xorbs. Clients and the next opens of these files then request new plans.
 func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _ origin.ReadOptions) (*xorb.Run, error) {
 	for try := 1; ; try++ {
@@ -288,7 +288,7 @@ func (m *Mirror) Chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, _
 			for _, id := range m.takeProven(x, r) {
 				m.src.Forget(id)
 			}
-			err = fmt.Errorf("%w: %w", cas.ErrChanged, err)
+			err = fmt.Errorf("%w: %w", casserve.ErrChanged, err)
 		}
 		return nil, err
 	}
@@ -329,8 +329,8 @@ func unpackAll(run *cache.Run) error {
 	return nil
 }
 
-// Reject implements cas.PlaceSource. A damaged chunk is always read once more.
+// Reject implements casserve.PlaceSource. A damaged chunk is always read once more.
 func (m *Mirror) Reject(codec.Hash) int { return 1 }
 
-// Local implements cas.PlaceSource.
+// Local implements casserve.PlaceSource.
 func (m *Mirror) Local() bool { return false }

@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/cache/disk"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/objects"
@@ -73,7 +74,7 @@ func buildFiles(t *testing.T, xorbChunks int) (*origintest.Builder, []*origintes
 // handlerOf serves the files of a builder.
 func handlerOf(b *origintest.Builder) http.Handler {
 	store := b.LocalStore()
-	return cas.NewHandler(cas.NewContent(store, objects.New(store, objects.Options{}).(cas.InfoSource), cas.StoreOptions{}), cas.HandlerOptions{})
+	return casserve.NewHandler(casserve.NewContent(store, objects.New(store, objects.Options{}).(casserve.InfoSource), casserve.StoreOptions{}), casserve.HandlerOptions{})
 }
 
 // become replaces the handler of the upstream.
@@ -141,7 +142,7 @@ func (u *upstream) mirror(t *testing.T, folder string) (server *httptest.Server,
 func (u *upstream) mirrorOf(t *testing.T, folder, scope string) (server *httptest.Server, closeAll func()) {
 	t.Helper()
 	_, m, closeMirror := open(t, u.URL, folder, scope)
-	server = httptest.NewServer(cas.NewHandler(cas.NewMirror(m, cas.StoreOptions{}), cas.HandlerOptions{}))
+	server = httptest.NewServer(casserve.NewHandler(casserve.NewMirror(m, casserve.StoreOptions{}), casserve.HandlerOptions{}))
 	closeAll = sync.OnceFunc(func() {
 		server.Close()
 		closeMirror()
@@ -266,8 +267,8 @@ func TestMirrorOfOtherXorbs(t *testing.T) {
 	b, _ := buildFiles(t, 30)
 	u.become(handlerOf(b))
 	for range 2 {
-		if _, err := m.Places(t.Context(), first.Xorb, first.Chunks); !errors.Is(err, cas.ErrChanged) {
-			t.Errorf("places in a former xorb: %v, want %v", err, cas.ErrChanged)
+		if _, err := m.Places(t.Context(), first.Xorb, first.Chunks); !errors.Is(err, casserve.ErrChanged) {
+			t.Errorf("places in a former xorb: %v, want %v", err, casserve.ErrChanged)
 		}
 	}
 	if fi, _, err = m.OpenFile(t.Context(), f.ID()); err != nil {
@@ -304,8 +305,8 @@ func TestMirrorEvictsOtherXorbs(t *testing.T) {
 	d.Drop(shared.Xorb, shared.Chunks)
 	b, _ := buildFiles(t, 30)
 	u.become(handlerOf(b))
-	if _, err := m.Chunks(t.Context(), shared.Xorb, shared.Chunks, origin.ReadOptions{}); !errors.Is(err, cas.ErrChanged) {
-		t.Errorf("chunks of a former xorb: %v, want %v", err, cas.ErrChanged)
+	if _, err := m.Chunks(t.Context(), shared.Xorb, shared.Chunks, origin.ReadOptions{}); !errors.Is(err, casserve.ErrChanged) {
+		t.Errorf("chunks of a former xorb: %v, want %v", err, casserve.ErrChanged)
 	}
 	for i, f := range u.files[:2] {
 		fi, _, err := m.OpenFile(t.Context(), f.ID())

@@ -15,7 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/logdedup"
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/recent"
 )
@@ -35,7 +35,7 @@ const (
 // OwnerOptions tune NewOwner. All are required.
 type OwnerOptions struct {
 	Name   string // of the owner
-	Signer *cas.Signer
+	Signer *casserve.Signer
 	Log    *slog.Logger
 
 	// Open opens the mirror of a repository, and returns a function that closes its SOURCE.
@@ -133,12 +133,12 @@ func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
 func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 	scope, err := ow.o.Signer.Scope(r)
 	if err != nil {
-		cas.Fail(w, err)
+		casserve.Fail(w, err)
 		return
 	}
 	id, ok := repoOfScope(scope)
 	if !ok || !ow.has(id) {
-		cas.Fail(w, iofs.ErrPermission)
+		casserve.Fail(w, iofs.ErrPermission)
 		return
 	}
 	it, err := ow.find(r.Context(), id)
@@ -152,7 +152,7 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 		err = origin.ErrNotFound
 	}
 	if err != nil {
-		cas.Fail(w, err)
+		casserve.Fail(w, err)
 		return
 	}
 	defer ow.repos.Put(it)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
 	"github.com/xetfs/xetfs/codec"
@@ -88,7 +88,7 @@ func TestOwnerWithoutClients(t *testing.T) {
 // newTestOwner returns an Owner whose repositories open at once, and a function that opens number i.
 func newTestOwner(t *testing.T) (ow *Owner, open func(i int) (put func(), err error)) {
 	t.Helper()
-	signer, err := cas.NewSigner(nil)
+	signer, err := casserve.NewSigner(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestOwnerRefusals(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			signer, err := cas.NewSigner(nil)
+			signer, err := casserve.NewSigner(nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 )
 
 // withReasons sends the text of a refused upload also as the reason phrase of the answer. A user of
@@ -22,7 +22,7 @@ func withReasons(h http.Handler) http.Handler {
 	})
 }
 
-// A reasonWriter writes an answer with cas.HeaderMessage to the connection itself, because net/http
+// A reasonWriter writes an answer with casserve.HeaderMessage to the connection itself, because net/http
 // has only standard reason phrases. The connection ends with this answer.
 type reasonWriter struct {
 	http.ResponseWriter
@@ -34,7 +34,7 @@ func (w *reasonWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *reasonWriter) WriteHeader(status int) {
-	text := w.Header().Get(cas.HeaderMessage)
+	text := w.Header().Get(casserve.HeaderMessage)
 	if text == "" || w.conn != nil {
 		w.ResponseWriter.WriteHeader(status)
 		return
@@ -46,7 +46,7 @@ func (w *reasonWriter) WriteHeader(status int) {
 	}
 	w.conn = conn
 	text = strings.Map(printable, text)
-	w.Header().Set(cas.HeaderMessage, text)
+	w.Header().Set(casserve.HeaderMessage, text)
 	w.Header().Set("Connection", "close")
 	head := new(strings.Builder)
 	fmt.Fprintf(head, "HTTP/1.1 %d %s\r\n", status, text)

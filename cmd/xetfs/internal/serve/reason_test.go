@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 )
 
 // The text of a refused upload is the reason phrase of HTTP/1.1, and the answer counts as an error.
@@ -29,7 +29,7 @@ func TestReasons(t *testing.T) {
 			s := httptest.NewUnstartedServer(withReasons(count.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body) // the status reports it
 				if tt.text != "" {
-					w.Header().Set(cas.HeaderMessage, tt.text)
+					w.Header().Set(casserve.HeaderMessage, tt.text)
 				}
 				http.Error(w, "body", http.StatusRequestEntityTooLarge)
 			}), func(string) route { return routeCAS })))

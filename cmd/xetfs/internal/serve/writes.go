@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
@@ -38,7 +38,7 @@ type WriterOptions struct {
 	Content hub.Content
 	Maker   *commits.Maker
 	Uploads Uploads
-	Signer  *cas.Signer
+	Signer  *casserve.Signer
 
 	// Ignores returns a function that reports whether patterns like those of a .gitignore
 	// exclude a path.

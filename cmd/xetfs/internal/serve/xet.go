@@ -11,7 +11,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -29,8 +29,8 @@ const tokenLife = 15 * time.Minute
 type Xet struct {
 	repos   *Repos
 	private bool
-	content cas.Content
-	options cas.HandlerOptions
+	content casserve.Content
+	options casserve.HandlerOptions
 	handler http.Handler
 }
 
@@ -38,24 +38,24 @@ var _ hub.Tokens = (*Xet)(nil)
 
 // NewXet returns the CAS API of the content that open returns. Private means that clients need a
 // token for each request but those to presigned URLs. Otherwise any token or none reads all files.
-// Report is that of cas.HandlerOptions.
-func NewXet(open func(cas.StoreOptions) cas.Content, r *Repos, signer *cas.Signer, private bool, report func(*http.Request, error)) *Xet {
+// Report is that of casserve.HandlerOptions.
+func NewXet(open func(casserve.StoreOptions) casserve.Content, r *Repos, signer *casserve.Signer, private bool, report func(*http.Request, error)) *Xet {
 	x := &Xet{repos: r, private: private}
-	x.content = open(cas.StoreOptions{Find: x.find})
-	x.options = cas.HandlerOptions{Authorize: x.authorize, Signer: signer, Report: report}
-	x.handler = cas.NewHandler(x.content, x.options)
+	x.content = open(casserve.StoreOptions{Find: x.find})
+	x.options = casserve.HandlerOptions{Authorize: x.authorize, Signer: signer, Report: report}
+	x.handler = casserve.NewHandler(x.content, x.options)
 	return x
 }
 
 // Accept makes the API accept uploads with the tokens of a Writer. It is called before the first
 // request.
-func (x *Xet) Accept(u cas.Uploads, w *Writer) {
+func (x *Xet) Accept(u casserve.Uploads, w *Writer) {
 	x.options.Uploads, x.options.AuthorizeWrite = u, w.AuthorizeUpload
-	x.handler = cas.NewHandler(x.content, x.options)
+	x.handler = casserve.NewHandler(x.content, x.options)
 }
 
 // Signer returns the signer of all tokens.
-func (x *Xet) Signer() *cas.Signer { return x.options.Signer }
+func (x *Xet) Signer() *casserve.Signer { return x.options.Signer }
 
 // oldPlans returns the hash in a path of plans as hf_xet had it until 1.1: without a version.
 func oldPlans(p string) (hash string, ok bool) {

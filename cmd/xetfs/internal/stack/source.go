@@ -12,7 +12,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/metacache"
@@ -41,11 +41,11 @@ type Source struct {
 	Folder  string
 	Symbol  string // of the only tree of SOURCE; "": SOURCE has a tree for each symbol
 	store   ReadStore
-	hub     *hubSource     // nil: SOURCE is no repository of the Hub
-	below   origin.Source  // below the cache
-	infos   cas.InfoSource // the same; nil: it has no places of all chunks
-	Disk    *DiskCache     // nil: nothing is stored on disk
-	shared  bool           // other sources use Disk, too
+	hub     *hubSource          // nil: SOURCE is no repository of the Hub
+	below   origin.Source       // below the cache
+	infos   casserve.InfoSource // the same; nil: it has no places of all chunks
+	Disk    *DiskCache          // nil: nothing is stored on disk
+	shared  bool                // other sources use Disk, too
 	Cache   *cache.Cache
 	Reader  *reconstruct.Reader
 	Catalog catalog.Catalog
@@ -193,7 +193,7 @@ func openFolder(ctx context.Context, folder string, bare bool) (s ReadStore, isB
 func (s *Source) build(ctx context.Context, o Options) error {
 	objects := s.objects(o.Budget, !o.Bare && o.Signatures == nil)
 	s.below = objects
-	s.infos, _ = objects.(cas.InfoSource)
+	s.infos, _ = objects.(casserve.InfoSource)
 	if !objects.Local() {
 		objects = wrap.Limit(objects, remoteRequests)
 	}
@@ -279,7 +279,7 @@ func (s *Source) HasObjects() bool { return s.hub == nil }
 func (s *Source) Origin() origin.Source { return s.below }
 
 // Infos returns the places of all chunks of the xorbs in SOURCE; nil: they are not known.
-func (s *Source) Infos() cas.InfoSource { return s.infos }
+func (s *Source) Infos() casserve.InfoSource { return s.infos }
 
 // IsEmpty reports whether SOURCE has neither a catalog nor a readable shard.
 func (s *Source) IsEmpty(ctx context.Context) (bool, error) {

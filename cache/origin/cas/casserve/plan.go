@@ -1,4 +1,4 @@
-package cas
+package casserve
 
 import (
 	"bufio"
@@ -162,10 +162,10 @@ func (p *planWriter) add(t codec.Term) error {
 // one would be too long.
 func writeV2(p *planWriter, f File) error {
 	p.WriteString(`,"xorbs":`)
-	return p.fetches(f, func(x codec.Hash, spans []FetchRange) error {
+	return p.fetches(f, func(x codec.Hash, spans []Span) error {
 		var all []wireFetch
 		for len(spans) > 0 {
-			var part []FetchRange
+			var part []Span
 			part, spans = p.urls.split(spans)
 			f := wireFetch{URL: p.urls.url(x, part)}
 			for _, s := range part {
@@ -183,7 +183,7 @@ func writeV1(p *planWriter, f File) error {
 	return p.fetches(f, p.writeV1)
 }
 
-func (p *planWriter) writeV1(x codec.Hash, spans []FetchRange) error {
+func (p *planWriter) writeV1(x codec.Hash, spans []Span) error {
 	var all []wireFetchV1
 	for i, s := range spans {
 		all = append(all, wireFetchV1{wireChunks(s.Chunks), p.urls.url(x, spans[i:i+1]), wireBytes{s.Start, s.End - 1}})
@@ -192,7 +192,7 @@ func (p *planWriter) writeV1(x codec.Hash, spans []FetchRange) error {
 }
 
 // fetches writes the entries of all xorbs of a file. write writes those of one.
-func (p *planWriter) fetches(f File, write func(codec.Hash, []FetchRange) error) error {
+func (p *planWriter) fetches(f File, write func(codec.Hash, []Span) error) error {
 	p.WriteString("{")
 	for i, x := range p.xorbs {
 		spans, err := f.Spans(p.ctx, x, p.ranges[x])
@@ -236,6 +236,6 @@ func (emptyFile) Terms(context.Context, int64, int64) (int64, iter.Seq2[codec.Te
 	return 0, func(func(codec.Term, error) bool) {}, nil
 }
 
-func (emptyFile) Spans(context.Context, codec.Hash, []codec.ChunkRange) ([]FetchRange, error) {
+func (emptyFile) Spans(context.Context, codec.Hash, []codec.ChunkRange) ([]Span, error) {
 	return nil, nil
 }

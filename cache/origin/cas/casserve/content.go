@@ -1,4 +1,4 @@
-package cas
+package casserve
 
 import (
 	"context"
@@ -35,16 +35,22 @@ type File interface {
 
 	// Spans returns the spans of xorb x that hold all chunks of ranges. Ranges and spans
 	// ascend, and none touches the next one.
-	Spans(ctx context.Context, x codec.Hash, ranges []codec.ChunkRange) ([]FetchRange, error)
+	Spans(ctx context.Context, x codec.Hash, ranges []codec.ChunkRange) ([]Span, error)
 }
 
-// contains reports whether the bytes [from, to) are in r.
-func (r FetchRange) contains(from, to int64) bool { return r.Start <= from && from < to && to <= r.End }
+// A Span is chunks of a xorb and their bytes, Start ≤ i < End.
+type Span struct {
+	Chunks     codec.ChunkRange
+	Start, End int64
+}
+
+// contains reports whether the bytes [from, to) are in s.
+func (s Span) contains(from, to int64) bool { return s.Start <= from && from < to && to <= s.End }
 
 // A Transfer names the bytes that a presigned URL permits a client to read.
 type Transfer struct {
 	Scope string     // of the token that the URL was made for
 	File  codec.Hash // for which the URL was made
 	Xorb  codec.Hash
-	Span  FetchRange
+	Span  Span
 }

@@ -1,4 +1,4 @@
-package cas_test
+package casserve_test
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec"
@@ -68,7 +68,7 @@ func (u *uploads) Dedup(context.Context, codec.Hash) ([]byte, error) {
 func uploadServer(t *testing.T, u *uploads, readTimeout time.Duration) *httptest.Server {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 20})
-	h := cas.NewHandler(contentOf(b.LocalStore(), cas.StoreOptions{}), cas.HandlerOptions{
+	h := casserve.NewHandler(contentOf(b.LocalStore(), casserve.StoreOptions{}), casserve.HandlerOptions{
 		Uploads: u,
 		AuthorizeWrite: func(_ context.Context, token string) (upload.SessionID, error) {
 			switch token {
@@ -77,7 +77,7 @@ func uploadServer(t *testing.T, u *uploads, readTimeout time.Duration) *httptest
 			case "read":
 				return "", fmt.Errorf("read token: %w", fs.ErrPermission)
 			}
-			return "", cas.ErrToken
+			return "", casserve.ErrToken
 		},
 	})
 	s := httptest.NewUnstartedServer(h)

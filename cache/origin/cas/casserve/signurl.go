@@ -1,4 +1,4 @@
-package cas
+package casserve
 
 import (
 	"crypto/hmac"
@@ -17,7 +17,7 @@ type grant struct {
 	scope  string
 	file   codec.Hash
 	xorb   codec.Hash
-	spans  []FetchRange
+	spans  []Span
 	expiry int64 // Unix seconds
 }
 
@@ -48,7 +48,7 @@ type urlWriter struct {
 const urlOverhead = 400
 
 // split returns as many of the spans as one URL can have, at least one, and the others.
-func (u *urlWriter) split(spans []FetchRange) (first, rest []FetchRange) {
+func (u *urlWriter) split(spans []Span) (first, rest []Span) {
 	room := maxURL - urlOverhead - len(u.base) - len(url.QueryEscape(u.scope))
 	for i, s := range spans {
 		if room -= len(s.byteText()) + len(s.chunkText()) + 2; room < 0 && i > 0 {
@@ -59,7 +59,7 @@ func (u *urlWriter) split(spans []FetchRange) (first, rest []FetchRange) {
 }
 
 // url returns the presigned URL for spans of one xorb.
-func (u *urlWriter) url(x codec.Hash, spans []FetchRange) string {
+func (u *urlWriter) url(x codec.Hash, spans []Span) string {
 	g := grant{u.scope, u.file, x, spans, u.expiry}
 	ranges, chunks := g.texts()
 	var b strings.Builder
@@ -75,11 +75,11 @@ func (u *urlWriter) url(x codec.Hash, spans []FetchRange) string {
 }
 
 // byteText returns the bytes of s as in a Range header.
-func (s FetchRange) byteText() string {
+func (s Span) byteText() string {
 	return strconv.FormatInt(s.Start, 10) + "-" + strconv.FormatInt(s.End-1, 10)
 }
 
-func (s FetchRange) chunkText() string {
+func (s Span) chunkText() string {
 	return strconv.FormatUint(uint64(s.Chunks.Start), 10) + "-" + strconv.FormatUint(uint64(s.Chunks.End), 10)
 }
 
@@ -129,7 +129,7 @@ func (s *Signer) parseGrant(text, query string) (*grant, error) {
 }
 
 // parseSpans is the inverse of grant.texts, with "bytes=" before the ranges.
-func parseSpans(ranges, chunks string) (spans []FetchRange, ok bool) {
+func parseSpans(ranges, chunks string) (spans []Span, ok bool) {
 	all, err := parseRanges(ranges)
 	if err != nil || strings.Count(chunks, ",") != len(all)-1 {
 		return nil, false
@@ -142,16 +142,16 @@ func parseSpans(ranges, chunks string) (spans []FetchRange, ok bool) {
 			return nil, false
 		}
 		r := all[len(spans)]
-		spans = append(spans, FetchRange{codec.ChunkRange{Start: uint32(c), End: uint32(d)}, r.start, r.end})
+		spans = append(spans, Span{codec.ChunkRange{Start: uint32(c), End: uint32(d)}, r.start, r.end})
 	}
 	return spans, true
 }
 
 // find returns the span with all bytes of r.
-func (g *grant) find(r byteRange) (FetchRange, bool) {
-	i := slices.IndexFunc(g.spans, func(s FetchRange) bool { return s.contains(r.start, r.end) })
+func (g *grant) find(r byteRange) (Span, bool) {
+	i := slices.IndexFunc(g.spans, func(s Span) bool { return s.contains(r.start, r.end) })
 	if i < 0 {
-		return FetchRange{}, false
+		return Span{}, false
 	}
 	return g.spans[i], true
 }

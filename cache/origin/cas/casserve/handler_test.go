@@ -1,5 +1,5 @@
 //nolint:bodyclose // the bodies are in memory
-package cas_test
+package casserve_test
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -34,8 +34,8 @@ import (
 )
 
 // contentOf returns the content of a store.
-func contentOf(s origin.Store, o cas.StoreOptions) cas.Content {
-	return cas.NewContent(s, objects.New(s, objects.Options{}).(cas.InfoSource), o)
+func contentOf(s origin.Store, o casserve.StoreOptions) casserve.Content {
+	return casserve.NewContent(s, objects.New(s, objects.Options{}).(casserve.InfoSource), o)
 }
 
 // A site is a handler for direct calls.
@@ -196,7 +196,7 @@ func TestVectorPlans(t *testing.T) {
 		}
 	}
 	codectest.ReadJSON(t, &doc, codectest.Vectors(t), "core", "reconstructions.json")
-	s := site{t, cas.NewHandler(contentOf(vectorStore(t), cas.StoreOptions{}), cas.HandlerOptions{})}
+	s := site{t, casserve.NewHandler(contentOf(vectorStore(t), casserve.StoreOptions{}), casserve.HandlerOptions{})}
 	for _, row := range doc.Rows {
 		for _, v := range []struct {
 			version string
@@ -249,16 +249,16 @@ type small struct {
 	path string // of its plan
 }
 
-func newSmall(t testing.TB, o cas.HandlerOptions) small {
+func newSmall(t testing.TB, o casserve.HandlerOptions) small {
 	t.Helper()
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 20})
 	file := b.Add(origintest.Text(1, 24_000), 1000)
-	h := cas.NewHandler(contentOf(b.LocalStore(), cas.StoreOptions{}), o)
+	h := casserve.NewHandler(contentOf(b.LocalStore(), casserve.StoreOptions{}), o)
 	return small{site{t, h}, b, file, "/v2/reconstructions/" + file.Info.File.String()}
 }
 
 func TestRoutes(t *testing.T) {
-	s := newSmall(t, cas.HandlerOptions{})
+	s := newSmall(t, casserve.HandlerOptions{})
 	file, x := s.file.Info.File.String(), s.b.Xorbs[0].Hash().String()
 	absent := strings.Repeat("ab", 32)
 	tests := []struct {
@@ -307,7 +307,7 @@ func TestRoutes(t *testing.T) {
 
 // TestReadEveryRange reads ranges around every chunk, as a client does.
 func TestReadEveryRange(t *testing.T) {
-	s := newSmall(t, cas.HandlerOptions{})
+	s := newSmall(t, casserve.HandlerOptions{})
 	want := s.file.Bytes()
 	if got := s.read(s.plan(s.path)); !bytes.Equal(got, want) {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
@@ -324,7 +324,7 @@ func TestReadEveryRange(t *testing.T) {
 
 // TestRangeHeaders has the answers to Range headers of a file of 24,000 bytes.
 func TestRangeHeaders(t *testing.T) {
-	s := newSmall(t, cas.HandlerOptions{})
+	s := newSmall(t, casserve.HandlerOptions{})
 	for header, status := range map[string]int{
 		"bytes=0-0": 200, "bytes=23999-": 200, "bytes=0-99999999999": 200, "bytes=24000-24001": 416, "bytes=24000-": 416,
 		"bytes=5-4": 400, "bytes=-5": 400, "bytes=1-2,4-5": 400, "bytes=a-b": 400, "chunks=0-1": 400, "bytes=+1-2": 400,
@@ -359,7 +359,7 @@ func wantSize(t *testing.T, answer *http.Response, want string) {
 
 // A pieceSource records the pieces of Narrow.
 type pieceSource struct {
-	cas.InfoSource
+	casserve.InfoSource
 	pieces []codec.Piece
 }
 
@@ -371,7 +371,7 @@ func (s *pieceSource) Narrow(ctx context.Context, id codec.FileID, t codec.Term,
 // TestPiecesOfPlan has ranges of a file and their pieces. The terms begin at bytes 0 and 20,000. A
 // Client as the source requests the plan of a piece by its offset in the file.
 func TestPiecesOfPlan(t *testing.T) {
-	s := newSmall(t, cas.HandlerOptions{})
+	s := newSmall(t, casserve.HandlerOptions{})
 	store := s.b.LocalStore()
 	for header, want := range map[string][]codec.Piece{
 		"bytes=0-19999":     nil,
@@ -380,8 +380,8 @@ func TestPiecesOfPlan(t *testing.T) {
 		"bytes=19500-20499": {{Off: 19_500, Skip: 19_500, Size: 500}, {Off: 20_000, Size: 500}},
 		"bytes=9000-":       {{Off: 9000, Skip: 9000, Size: 11_000}},
 	} {
-		src := &pieceSource{InfoSource: objects.New(store, objects.Options{}).(cas.InfoSource)}
-		site{t, cas.NewHandler(cas.NewContent(store, src, cas.StoreOptions{}), cas.HandlerOptions{})}.plan(s.path, "Range", header)
+		src := &pieceSource{InfoSource: objects.New(store, objects.Options{}).(casserve.InfoSource)}
+		site{t, casserve.NewHandler(casserve.NewContent(store, src, casserve.StoreOptions{}), casserve.HandlerOptions{})}.plan(s.path, "Range", header)
 		if !reflect.DeepEqual(src.pieces, want) {
 			t.Errorf("%s: pieces %+v, want %+v", header, src.pieces, want)
 		}
@@ -394,7 +394,7 @@ func TestMergeConstantData(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	x := b.Xorb(origintest.Text(1, 1000), origintest.Text(2, 500), origintest.Text(3, 500), origintest.Text(4, 5))
 	f := b.File(x.Term(0, 1), x.Term(0, 1), x.Term(0, 2), x.Term(3, 4))
-	s := site{t, cas.NewHandler(contentOf(b.LocalStore(), cas.StoreOptions{}), cas.HandlerOptions{})}
+	s := site{t, casserve.NewHandler(contentOf(b.LocalStore(), casserve.StoreOptions{}), casserve.HandlerOptions{})}
 	p := s.plan("/v2/reconstructions/" + f.Info.File.String())
 	var got []span
 	for _, r := range p.Xorbs[x.Hash().String()][0].Ranges {
@@ -421,7 +421,7 @@ func TestLongURL(t *testing.T) {
 		terms = append(terms, x.Term(i, i+1))
 	}
 	f := b.File(terms...)
-	s := site{t, cas.NewHandler(contentOf(b.LocalStore(), cas.StoreOptions{}), cas.HandlerOptions{})}
+	s := site{t, casserve.NewHandler(contentOf(b.LocalStore(), casserve.StoreOptions{}), casserve.HandlerOptions{})}
 	p := s.plan("/v2/reconstructions/" + f.Info.File.String())
 	ranges := 0
 	for _, one := range p.Xorbs[x.Hash().String()] {
@@ -491,8 +491,8 @@ func (s site) parts(answer *http.Response) (parts []bodyPart) {
 
 // TestTransferRanges has requests for parts of one signed range and their answers.
 func TestTransferRanges(t *testing.T) {
-	s := newSmall(t, cas.HandlerOptions{})
-	exact := newSmall(t, cas.HandlerOptions{ExactRanges: true})
+	s := newSmall(t, casserve.HandlerOptions{})
+	exact := newSmall(t, casserve.HandlerOptions{ExactRanges: true})
 	p := s.plan(s.path, "Range", "bytes=2500-8000")
 	f := p.Xorbs[s.b.Xorbs[0].Hash().String()][0]
 	strict := exact.plan(s.path, "Range", "bytes=2500-8000").Xorbs[s.b.Xorbs[0].Hash().String()][0]
@@ -555,7 +555,7 @@ func TestTransferRanges(t *testing.T) {
 
 // TestAlteredURL changes each parameter of a presigned URL.
 func TestAlteredURL(t *testing.T) {
-	s := newSmall(t, cas.HandlerOptions{})
+	s := newSmall(t, casserve.HandlerOptions{})
 	x, y := s.b.Xorbs[0].Hash().String(), s.b.Xorbs[1].Hash().String()
 	f := s.plan(s.path).Xorbs[x][0]
 	header := rangeText(f.Ranges[0].Bytes.Start, f.Ranges[0].Bytes.End)
@@ -568,7 +568,7 @@ func TestAlteredURL(t *testing.T) {
 		v.Set(name, value)
 		return u.Path + "?" + v.Encode()
 	}
-	other := newSmall(t, cas.HandlerOptions{})
+	other := newSmall(t, casserve.HandlerOptions{})
 	wantStatus(t, s.do("GET", f.URL, "Range", header), 206)
 	wantStatus(t, s.do("GET", with("Expires", u.Query().Get("Expires")), "Range", header), 206) // other order and escapes
 	wantStatus(t, s.do("GET", f.URL+"&unknown=1&Expires=1", "Range", header), 206)              // ignored
@@ -606,11 +606,11 @@ func wantStatus(t *testing.T, answer *http.Response, status int) {
 
 // TestSharedKey has two servers with one key.
 func TestSharedKey(t *testing.T) {
-	signer, err := cas.NewSigner(bytes.Repeat([]byte{7}, 32))
+	signer, err := casserve.NewSigner(bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := newSmall(t, cas.HandlerOptions{Signer: signer}), newSmall(t, cas.HandlerOptions{Signer: signer})
+	a, b := newSmall(t, casserve.HandlerOptions{Signer: signer}), newSmall(t, casserve.HandlerOptions{Signer: signer})
 	p := a.plan(a.path)
 	if got := b.read(p); !bytes.Equal(got, a.file.Bytes()) {
 		t.Errorf("%d bytes", len(got))
@@ -619,7 +619,7 @@ func TestSharedKey(t *testing.T) {
 
 func TestExpiredURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSmall(t, cas.HandlerOptions{Life: 2 * time.Second})
+		s := newSmall(t, casserve.HandlerOptions{Life: 2 * time.Second})
 		f := s.plan(s.path).Xorbs[s.b.Xorbs[0].Hash().String()][0]
 		header := rangeText(f.Ranges[0].Bytes.Start, f.Ranges[0].Bytes.End)
 		time.Sleep(time.Second)
@@ -637,17 +637,17 @@ func TestExpiredURL(t *testing.T) {
 func TestScopes(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{})
 	files := map[string]*origintest.File{"org/a": b.Add(origintest.Text(1, 3000), 1000), "org/b": b.Add(origintest.Text(2, 3000), 1000)}
-	signer, err := cas.NewSigner(nil)
+	signer, err := casserve.NewSigner(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := contentOf(b.LocalStore(), cas.StoreOptions{Find: func(_ context.Context, scope string, file codec.Hash) (codec.FileID, error) {
+	content := contentOf(b.LocalStore(), casserve.StoreOptions{Find: func(_ context.Context, scope string, file codec.Hash) (codec.FileID, error) {
 		if files[scope].Info.File != file {
 			return codec.FileID{}, fs.ErrPermission
 		}
 		return codec.FileID{File: file}, nil
 	}})
-	s := site{t, cas.NewHandler(content, cas.HandlerOptions{Signer: signer, Authorize: func(_ context.Context, token string) (string, error) {
+	s := site{t, casserve.NewHandler(content, casserve.HandlerOptions{Signer: signer, Authorize: func(_ context.Context, token string) (string, error) {
 		return signer.Verify(token)
 	}})}
 	token := "Bearer " + signer.Token("org/a", time.Now().Add(time.Minute))
@@ -663,7 +663,7 @@ func TestScopes(t *testing.T) {
 	wantStatus(t, s.do("HEAD", "/v1/xorbs/default/"+b.Xorbs[0].Hash().String(), "Authorization", token), 404)
 	_, err = signer.Scope(httptest.NewRequest("GET", "/v1/transfer/default/no-hash", nil))
 	failed := httptest.NewRecorder()
-	cas.Fail(failed, err)
+	casserve.Fail(failed, err)
 	wantStatus(t, failed.Result(), 403)
 }
 
@@ -680,7 +680,7 @@ func TestDamage(t *testing.T) {
 			t.Error("a report without an error")
 		}
 	}
-	h := site{t, cas.NewHandler(contentOf(s, cas.StoreOptions{}), cas.HandlerOptions{Report: report})}
+	h := site{t, casserve.NewHandler(contentOf(s, casserve.StoreOptions{}), casserve.HandlerOptions{Report: report})}
 	p := h.plan("/v2/reconstructions/" + f.Info.File.String())
 	fetch := p.Xorbs[x.Hash().String()][0]
 	header := rangeText(fetch.Ranges[0].Bytes.Start, fetch.Ranges[0].Bytes.End)
@@ -724,7 +724,7 @@ func TestRemoteStore(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 64})
 	f := b.Add(codectest.Bytes(1, 5<<20), 100_000)
 	store := &flipStore{Store: b.Store()}
-	s := site{t, cas.NewHandler(contentOf(store, cas.StoreOptions{}), cas.HandlerOptions{})}
+	s := site{t, casserve.NewHandler(contentOf(store, casserve.StoreOptions{}), casserve.HandlerOptions{})}
 	p := s.plan("/v2/reconstructions/" + f.Info.File.String())
 	store.flips.Store(1)
 	if got := s.read(p); !bytes.Equal(got, f.Bytes()) {
@@ -753,11 +753,11 @@ func (s *flipStore) ReadAt(ctx context.Context, k names.Key, p []byte, off int64
 
 // A wide is a content with one file of n terms, each of another xorb.
 type wide struct {
-	cas.Content
+	casserve.Content
 	n int
 }
 
-func (w wide) Open(context.Context, string, codec.Hash) (cas.File, error) { return w, nil }
+func (w wide) Open(context.Context, string, codec.Hash) (casserve.File, error) { return w, nil }
 
 func (w wide) Size() int64 { return int64(w.n) }
 
@@ -772,19 +772,19 @@ func (w wide) Terms(_ context.Context, from, to int64) (int64, iter.Seq2[codec.T
 	}, nil
 }
 
-func (w wide) Spans(_ context.Context, _ codec.Hash, ranges []codec.ChunkRange) ([]cas.FetchRange, error) {
-	return []cas.FetchRange{{Chunks: ranges[0], End: 9}}, nil
+func (w wide) Spans(_ context.Context, _ codec.Hash, ranges []codec.ChunkRange) ([]casserve.Span, error) {
+	return []casserve.Span{{Chunks: ranges[0], End: 9}}, nil
 }
 
 // TestWidePlan has plans with many xorbs. They are sent while they are made. A plan above the limit
 // ends early, and its parts can be requested.
 func TestWidePlan(t *testing.T) {
 	path := "/v1/reconstructions/" + strings.Repeat("1", 64)
-	s := site{t, cas.NewHandler(wide{n: 5000}, cas.HandlerOptions{})}
+	s := site{t, casserve.NewHandler(wide{n: 5000}, casserve.HandlerOptions{})}
 	if p := s.plan(path); len(p.Terms) != 5000 || len(p.V1) != 5000 {
 		t.Errorf("%d terms, %d xorbs", len(p.Terms), len(p.V1))
 	}
-	s.h = cas.NewHandler(wide{n: 1<<18 + 1}, cas.HandlerOptions{})
+	s.h = casserve.NewHandler(wide{n: 1<<18 + 1}, casserve.HandlerOptions{})
 	if p := s.plan(path, "Range", "bytes=262000-262144"); len(p.Terms) != 145 {
 		t.Errorf("%d terms", len(p.Terms))
 	}

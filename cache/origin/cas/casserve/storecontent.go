@@ -1,4 +1,4 @@
-package cas
+package casserve
 
 import (
 	"context"
@@ -201,8 +201,8 @@ func (f *storeFile) cutTerm(ctx context.Context, t codec.Term, start, from, to i
 }
 
 // Spans implements File.
-func (f *storeFile) Spans(ctx context.Context, x codec.Hash, ranges []codec.ChunkRange) ([]FetchRange, error) {
-	spans := make([]FetchRange, len(ranges))
+func (f *storeFile) Spans(ctx context.Context, x codec.Hash, ranges []codec.ChunkRange) ([]Span, error) {
+	spans := make([]Span, len(ranges))
 	for i, r := range ranges {
 		at, err := f.c.src.Places(ctx, x, r)
 		if err != nil {
@@ -213,7 +213,7 @@ func (f *storeFile) Spans(ctx context.Context, x codec.Hash, ranges []codec.Chun
 	return spans, nil
 }
 
-func spanOf(at origin.Places, r codec.ChunkRange) FetchRange {
+func spanOf(at origin.Places, r codec.ChunkRange) Span {
 	start, end := at.PackedRange(r)
-	return FetchRange{r, start, end}
+	return Span{r, start, end}
 }

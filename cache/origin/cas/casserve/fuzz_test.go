@@ -1,4 +1,4 @@
-package cas
+package casserve
 
 import (
 	"bytes"
@@ -49,7 +49,7 @@ func FuzzParseGrant(f *testing.F) {
 	}
 	x := codec.Hash{1}
 	u := urlWriter{signer: signer, scope: "org/model", expiry: 1 << 40}
-	spans := []FetchRange{{codec.ChunkRange{Start: 1, End: 3}, 20, 102}, {codec.ChunkRange{Start: 7, End: 9}, 300, 400}}
+	spans := []Span{{codec.ChunkRange{Start: 1, End: 3}, 20, 102}, {codec.ChunkRange{Start: 7, End: 9}, 300, 400}}
 	_, valid, _ := strings.Cut(u.url(x, spans), "?")
 	want, err := signer.parseGrant(x.String(), valid)
 	if err != nil {

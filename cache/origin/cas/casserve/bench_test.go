@@ -1,4 +1,4 @@
-package cas_test
+package casserve_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/web"
@@ -33,7 +33,7 @@ func BenchmarkTransfer(b *testing.B) {
 		open func(s origin.Store) (http.Handler, string)
 	}{
 		{"presigned", func(s origin.Store) (http.Handler, string) {
-			h := cas.NewHandler(contentOf(s, cas.StoreOptions{}), cas.HandlerOptions{})
+			h := casserve.NewHandler(contentOf(s, casserve.StoreOptions{}), casserve.HandlerOptions{})
 			p := site{b, h}.plan("/v2/reconstructions/" + file.Info.File.String())
 			return h, p.Xorbs[x.Hash().String()][0].URL[len("http://example.com"):]
 		}},

@@ -1,4 +1,4 @@
-package cas_test
+package casserve_test
 
 import (
 	"bytes"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/cas"
+	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/xorb"
@@ -14,7 +14,7 @@ import (
 
 // A lateSource has one xorb. Its first read fails, and may still write to its buffer.
 type lateSource struct {
-	cas.PlaceSource
+	casserve.PlaceSource
 	t    *testing.T
 	xorb *origintest.Xorb
 	late []byte // nil before the first read
@@ -47,9 +47,9 @@ func TestLateBufferIsNotUsedAgain(t *testing.T) {
 	x := origintest.NewBuilder(t, origintest.Form{}).Xorb(origintest.Random(1, 1000), origintest.Random(2, 1000))
 	r := codec.ChunkRange{End: 2}
 	start, end := x.Info.PackedRange(r)
-	content := cas.NewMirror(&lateSource{t: t, xorb: x}, cas.StoreOptions{})
+	content := casserve.NewMirror(&lateSource{t: t, xorb: x}, casserve.StoreOptions{})
 	for range 3 {
-		transfer := cas.Transfer{Xorb: x.Hash(), Span: cas.FetchRange{Chunks: r, Start: start, End: end}}
+		transfer := casserve.Transfer{Xorb: x.Hash(), Span: casserve.Span{Chunks: r, Start: start, End: end}}
 		var got []byte
 		for b, err := range content.Packed(t.Context(), transfer, start, end) {
 			if err != nil {

@@ -1,4 +1,4 @@
-package cas
+package casserve
 
 import (
 	"context"
@@ -33,10 +33,10 @@ func (c *storeContent) Packed(ctx context.Context, t Transfer, from, to int64) i
 			yield(nil, err)
 			return
 		}
-		read := func(s FetchRange) piece { return c.readPiece(ctx, t.Xorb, s) }
+		read := func(s Span) piece { return c.readPiece(ctx, t.Xorb, s) }
 		if !c.src.Local() {
 			var stop func()
-			read, stop = readAhead(read, func(s FetchRange) (next FetchRange, ok bool) {
+			read, stop = readAhead(read, func(s Span) (next Span, ok bool) {
 				if s.End < to {
 					return c.pieceAt(at, t.Span.Chunks, s.End, to), true
 				}
@@ -69,7 +69,7 @@ type piece struct {
 	err error
 }
 
-func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s FetchRange) (p piece) {
+func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s Span) (p piece) {
 	defer flight.Guard(&p.err)
 	p.buf = c.buffer()
 	p.err = c.read(ctx, x, s, &p)
@@ -78,14 +78,14 @@ func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s FetchRange
 
 // readAhead returns read with one piece read ahead. next returns the piece behind another. stop
 // waits for the last read.
-func readAhead(read func(FetchRange) piece, next func(FetchRange) (FetchRange, bool)) (ahead func(FetchRange) piece, stop func()) {
+func readAhead(read func(Span) piece, next func(Span) (Span, bool)) (ahead func(Span) piece, stop func()) {
 	var pending chan piece
-	start := func(s FetchRange) chan piece {
+	start := func(s Span) chan piece {
 		done := make(chan piece, 1)
 		go func() { done <- read(s) }() // read recovers from panics
 		return done
 	}
-	ahead = func(s FetchRange) piece {
+	ahead = func(s Span) piece {
 		if pending == nil {
 			pending = start(s)
 		}
@@ -114,7 +114,7 @@ func (c *storeContent) buffer() *[]byte {
 
 // pieceAt returns whole chunks of r from the one with byte from on. They end at byte to, or are
 // as many as fit into a piece.
-func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to int64) FetchRange {
+func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to int64) Span {
 	after := func(off int64) uint32 { // the first chunk that ends behind off
 		i := sort.Search(r.Len(), func(i int) bool {
 			_, end := at.PackedRange(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(i) + 1})
@@ -129,7 +129,7 @@ func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to in
 
 // read reads proven packed chunks into p. It reads another replica, or a remote one again, if they
 // are damaged.
-func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, p *piece) (err error) {
+func (c *storeContent) read(ctx context.Context, x codec.Hash, s Span, p *piece) (err error) {
 	for try := 0; ; try++ {
 		if p.run, err = c.readOnce(ctx, x, s, p.buf); err == nil || !errors.Is(err, codec.ErrCorrupt) {
 			return err
@@ -141,7 +141,7 @@ func (c *storeContent) read(ctx context.Context, x codec.Hash, s FetchRange, p *
 	}
 }
 
-func (c *storeContent) readOnce(ctx context.Context, x codec.Hash, s FetchRange, buf *[]byte) (*xorb.Run, error) {
+func (c *storeContent) readOnce(ctx context.Context, x codec.Hash, s Span, buf *[]byte) (*xorb.Run, error) {
 	o := origin.ReadOptions{Buffer: func(n int) []byte {
 		if buf == nil || n > len(*buf) {
 			return make([]byte, n)
