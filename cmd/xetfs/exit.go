@@ -100,7 +100,7 @@ func errorLine(cmd *cobra.Command, err error, status int) string {
 	case exitInterrupted, exitTerminated:
 		text = "interrupted"
 	case exitUsage:
-		text += "; usage: " + cmd.UseLine() + " (more: " + cmd.CommandPath() + " --help)"
+		text += variablesOf(cmd, text) + "; usage: " + cmd.UseLine() + " (more: " + cmd.CommandPath() + " --help)"
 	}
 	return ui.Printable(cmd.CommandPath() + ": " + text)
 }

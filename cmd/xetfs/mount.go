@@ -330,20 +330,26 @@ func applySymbol(cmd *cobra.Command, args []string) ([]string, error) {
 // setFlags sets the flags that --options name. A flag on the command line precedes XETFS_OPTIONS.
 func (o *mountWords) setFlags(cmd *cobra.Command) error {
 	variable := cmd.Flags().Lookup(optionsName).Annotations[ofVariable]
+	wrong := func(err error) error {
+		if variable != nil {
+			err = fmt.Errorf("%s: %w", variable[0], err)
+		}
+		return usageError{err}
+	}
 	for _, text := range o.options {
 		options, err := mountopts.Split(text)
 		if err == nil {
 			options, err = mountopts.Resolve(options, mountFlagNames(cmd), o.sloppy)
 		}
 		if err != nil {
-			return usageError{err}
+			return wrong(err)
 		}
 		for _, option := range options {
 			if variable != nil && isGiven(cmd.Flags().Lookup(option.Name)) {
 				continue
 			}
 			if err := setFlag(cmd, option, variable); err != nil {
-				return usageError{fmt.Errorf("-o %s: %w", option.Name, err)}
+				return wrong(fmt.Errorf("-o %s: %w", option.Name, err))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -82,6 +83,21 @@ func valueError(f *pflag.Flag, err error) error {
 		return errors.New("want " + want)
 	}
 	return cmp.Or(errors.Unwrap(err), err)
+}
+
+// variablesOf names the variables that have set the flags in the text of an error, in parentheses.
+func variablesOf(cmd *cobra.Command, text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r != '-' && !unicode.IsLetter(r) })
+	var sources []string
+	for f := range settings(cmd) {
+		if f.Annotations[ofVariable] != nil && slices.Contains(words, "--"+f.Name) {
+			sources = append(sources, "--"+f.Name+" is from "+nameOf(f))
+		}
+	}
+	if len(sources) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(sources, ", ") + ")"
 }
 
 // misspelled returns a notice for each variable that is almost the name of a known one.
