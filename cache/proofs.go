@@ -50,7 +50,7 @@ func (c *Cache) Prove(chunks []origin.ChunkHashes) {
 			chunk := p.Start + uint32(i)
 			c.seen.Set(p.Xorb, chunk, leaf)
 			if c.packed != nil && old != nil && old[i] != leaf && old[i].Hash != (codec.Hash{}) {
-				c.packed.Drop(p.Xorb, codec.ChunkRange{Start: chunk, End: chunk + 1})
+				c.packed.Forget(p.Xorb, codec.ChunkRange{Start: chunk, End: chunk + 1})
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (c *Cache) drop(x codec.Hash, r codec.ChunkRange) {
 	c.fetches.drop(x, r)
 	c.seen.Drop(x, r)
 	if c.packed != nil {
-		c.packed.Drop(x, r)
+		c.packed.Forget(x, r)
 	}
 }
 
@@ -149,7 +149,7 @@ func (c *Cache) put(drops int64, x codec.Hash, run *xorb.Run, store func() error
 	}
 	err := store()
 	if c.drops.Since(drops, x, r) {
-		c.packed.Drop(x, r)
+		c.packed.Forget(x, r)
 	}
 	return err
 }

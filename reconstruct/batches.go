@@ -90,13 +90,18 @@ type batches struct {
 // A runFunc fetches chunks, as Cache.Run.
 type runFunc func(ctx context.Context, x codec.Hash, r codec.ChunkRange) (*cache.Run, error)
 
-// A batchFetch is the fetch of a batch.
+// A batchFetch is a batch in the queue. Batches with the same chunks share a fetch.
 type batchFetch struct {
 	batch
-	ahead int64         // bytes of Reader.ahead that it holds
-	done  chan struct{} // closed once run and err are final
-	run   *cache.Run
-	err   error
+	ahead int64 // bytes of Reader.ahead that it holds
+	*runFetch
+}
+
+// A runFetch is the result of a runFunc.
+type runFetch struct {
+	done chan struct{} // closed once run and err are final
+	run  *cache.Run
+	err  error
 }
 
 func newBatches(ctx context.Context, f *File) *batches {
@@ -143,15 +148,32 @@ func (b *batches) get(want batch) (*cache.Run, error) {
 }
 
 func (b *batches) begin(next batch, ahead int64) {
-	f := &batchFetch{batch: next, ahead: ahead, done: make(chan struct{})}
-	b.queue = append(b.queue, f)
-	b.running.Go(func() {
-		defer close(f.done)
-		defer flight.Guard(&f.err)
-		if f.run, f.err = b.run(b.ctx, f.xorb, f.chunks); f.err == nil && b.waits {
-			f.run.WaitForDisk()
+	f := b.sameFetch(next)
+	if f == nil {
+		f = &runFetch{done: make(chan struct{})}
+		b.running.Go(func() {
+			defer close(f.done)
+			defer flight.Guard(&f.err)
+			if f.run, f.err = b.run(b.ctx, next.xorb, next.chunks); f.err == nil && b.waits {
+				f.run.WaitForDisk()
+			}
+		})
+	}
+	b.queue = append(b.queue, &batchFetch{batch: next, ahead: ahead, runFetch: f})
+}
+
+// sameFetch returns the fetch of the same chunks in the queue, or nil. A file with a hole repeats one chunk
+// hundreds of times. Runs of a local source are read once, because their memory is used again.
+func (b *batches) sameFetch(next batch) *runFetch {
+	if b.f.r.c.Local() {
+		return nil
+	}
+	for _, f := range b.queue {
+		if f.xorb == next.xorb && f.chunks == next.chunks {
+			return f.runFetch
 		}
-	})
+	}
+	return nil
 }
 
 // close cancels the running fetches. Chunks that have arrived and were not read go to the disk.

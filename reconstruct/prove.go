@@ -286,12 +286,21 @@ func (f *File) discard() {
 	f.r.small.drop(f.id)
 	ctx, cancel := context.WithTimeout(context.Background(), planLimit)
 	defer cancel()
+	chunks := map[codec.Hash]*codec.ChunkSet{} // by xorb: terms may repeat a chunk
 	for terms, err := range f.TermGroups(ctx) {
 		if err != nil {
 			break // no reader gets such terms
 		}
 		for _, t := range terms {
-			f.r.c.DropUnproven(t.Xorb, t.Chunks)
+			if chunks[t.Xorb] == nil {
+				chunks[t.Xorb] = new(codec.ChunkSet)
+			}
+			chunks[t.Xorb].Add(t.Chunks)
+		}
+	}
+	for x, set := range chunks {
+		for r := range set.Ranges(0, codec.MaxXorbChunks) {
+			f.r.c.DropUnproven(x, r)
 		}
 	}
 	f.r.c.Forget(f.id)

@@ -61,7 +61,10 @@ func (s *Store) Missing(x codec.Hash, r codec.ChunkRange) []codec.ChunkRange {
 	return s.disk.Load().index.Missing(index.XorbKey(x), r, nil)
 }
 
-// Drop forgets chunks that do not match their hashes.
+// Forget forgets chunks that may be wrong, although the disk has stored them well.
+func (s *Store) Forget(x codec.Hash, r codec.ChunkRange) { s.drop(index.XorbKey(x), r) }
+
+// Drop forgets chunks that do not match their hashes, and reports damage of the disk.
 func (s *Store) Drop(x codec.Hash, r codec.ChunkRange) {
 	k := index.XorbKey(x)
 	if s.drop(k, r) > 0 {
