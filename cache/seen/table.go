@@ -25,8 +25,9 @@ type tablePart struct {
 	blocks *lru.Cache[blockKey, *block] // guarded by mu
 }
 
-// blockChunks is the number of chunks of an entry.
-const blockChunks = 64
+// blockChunks is the number of chunks of an entry. More of them need less memory for reads in order, and
+// more for random reads.
+const blockChunks = 8
 
 // blockBytes is the memory of a block, with its entry.
 const blockBytes = 40*blockChunks + 168

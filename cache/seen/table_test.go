@@ -149,3 +149,27 @@ func TestDrops(t *testing.T) {
 		t.Error("no Drops has drops")
 	}
 }
+
+// A Table of 1 MiB remembers 16,000 chunks in order, and 2,000 that are far apart.
+func TestCapacity(t *testing.T) {
+	for _, tt := range []struct{ step, chunks int }{{1, 16_000}, {64, 2_000}} {
+		table := New(1 << 20)
+		chunk := func(i int) (codec.Hash, uint32) {
+			at := i * tt.step
+			return codec.Hash{byte(at >> 13), byte(at >> 21)}, uint32(at % codec.MaxXorbChunks)
+		}
+		for i := range tt.chunks {
+			x, c := chunk(i)
+			table.Note(x, c, merkle.Leaf{Hash: codec.Hash{1}, Size: 1}, false)
+		}
+		known := 0
+		for i := range tt.chunks {
+			if x, c := chunk(i); table.Get(x, c).Hash == (codec.Hash{1}) {
+				known++
+			}
+		}
+		if known < tt.chunks*9/10 { // its parts are not equally full
+			t.Errorf("step %d: %d of %d chunks are known", tt.step, known, tt.chunks)
+		}
+	}
+}
