@@ -250,11 +250,8 @@ func (p *pendingTree) read(ctx context.Context, dir string) (listedFolder, error
 	found := map[string]page.Entry{}
 	plain := map[codec.Hash]hub.PlainFile{}
 	for e, err := range p.im.repo.List(ctx, p.state.ID, at, false) {
-		if errors.Is(err, iofs.ErrNotExist) {
-			return listedFolder{}, &iofs.PathError{Op: "list", Path: dir, Err: iofs.ErrNotExist}
-		}
 		if err != nil {
-			return listedFolder{}, err
+			return listedFolder{}, folderError(dir, err)
 		}
 		path, ok := below(e.Path, top)
 		if !ok || checkEntry(path, &e) != nil || tree.Parent(path) != dir {
@@ -278,6 +275,18 @@ func (p *pendingTree) read(ctx context.Context, dir string) (listedFolder, error
 	}
 	slices.SortFunc(entries, func(a, b page.Entry) int { return strings.Compare(a.Path, b.Path) })
 	return p.store(dir, listedFolder{entries: entries}, plain), nil
+}
+
+// folderError returns the error of a listing of a folder. Only an absent folder is io/fs.ErrNotExist: folders of
+// a repository or commit that the Hub no longer has, or no longer shows, do exist.
+func folderError(dir string, err error) error {
+	switch {
+	case errors.Is(err, hub.ErrRepoNotFound), errors.Is(err, hub.ErrRevisionNotFound):
+		return fmt.Errorf("%w: %v", origin.ErrNotFound, err) //nolint:errorlint // see above
+	case errors.Is(err, iofs.ErrNotExist):
+		return &iofs.PathError{Op: "list", Path: dir, Err: iofs.ErrNotExist}
+	}
+	return err
 }
 
 // store stores a folder and the files outside Xet in it, unless the import is complete. It returns the

@@ -479,3 +479,40 @@ func TestWithoutDigits(t *testing.T) {
 		t.Errorf("%q, %q", withoutDigits(a), withoutDigits(b))
 	}
 }
+
+// A repository or commit that the Hub denies during the import makes no folder absent: a reader would take it
+// for deleted.
+func TestStartBeforeRepositoryIsGone(t *testing.T) {
+	for _, code := range []string{"RepoNotFound", "RevisionNotFound", ""} {
+		t.Run(code, func(t *testing.T) {
+			f := newFixture(t)
+			f.Commit("model/org/m", "main", hubtest.File{Path: "a/b"}, hubtest.File{Path: "c/d"})
+			failListings(f)
+			im := f.open(t, "hf://org/m")
+			if err := im.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			tree := im.pending.Load()
+			lookup(t, tree, "a/b")
+			f.Lock()
+			f.Codes, f.ErrorCodes = map[string]int{"/api/": http.StatusNotFound}, map[string]string{"/api/": code}
+			f.Unlock()
+			check := func(err error) {
+				t.Helper()
+				if !errors.Is(err, origin.ErrNotFound) || errors.Is(err, iofs.ErrNotExist) {
+					t.Errorf("error %v", err)
+				}
+			}
+			_, err := tree.Lookup(t.Context(), "c/d")
+			check(err)
+			n := 0
+			for _, err := range tree.List(t.Context(), "c", "") {
+				check(err)
+				n++
+			}
+			if n != 1 {
+				t.Errorf("%d errors of List, want 1", n)
+			}
+		})
+	}
+}
