@@ -203,7 +203,7 @@ func (im *Importer) Update(ctx context.Context) error {
 func (im *Importer) importNow(ctx context.Context, st hub.State) error {
 	im.mu.Lock()
 	defer im.mu.Unlock()
-	return im.orKnown(ctx, im.importCommit(ctx, st, importMode{relist: im.isDoubted(), mayEmpty: true}))
+	return im.orKnown(ctx, im.importCommit(ctx, st, importMode{relist: im.isDoubted(), mayRenew: true}))
 }
 
 // orKnown returns the error of an import, unless an older version can be shown.
@@ -270,7 +270,7 @@ func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error
 // An importMode tunes importCommit.
 type importMode struct {
 	relist   bool // list the commit, even if it is the newest version
-	mayEmpty bool // the catalog is not read yet, and may be made anew
+	mayRenew bool // the catalog is not read yet, and may be made anew
 }
 
 // importCommit makes a commit the newest version, unless it is already.
@@ -280,7 +280,7 @@ func (im *Importer) importCommit(ctx context.Context, st hub.State, mode importM
 		if im.doubt.backoff.listed(maxDoubtSkipped); st.ID != known {
 			im.doubt.backoff = backoff{}
 		}
-		if err = im.add(ctx, st, mode.mayEmpty); err == nil && im.isDoubted() {
+		if err = im.add(ctx, st, mode.mayRenew); err == nil && im.isDoubted() {
 			err = im.trust()
 		}
 	}
@@ -332,15 +332,15 @@ func labelOf(v *names.Version) string {
 }
 
 // add makes a commit the newest version. The index of files outside Xet precedes the tree, so that
-// each file of the tree can be located. With mayEmpty, the catalog may be made anew once the listing is complete.
-func (im *Importer) add(ctx context.Context, st hub.State, mayEmpty bool) error {
+// each file of the tree can be located. With mayRenew, the catalog may be made anew once the listing is complete.
+func (im *Importer) add(ctx context.Context, st hub.State, mayRenew bool) error {
 	l := newListing(im.folder, st.Time)
 	defer l.close()
 	path := im.repo.Address().Path
 	if err := l.read(im.repo.List(ctx, st.ID, path, true), path); err != nil {
 		return err
 	}
-	if mayEmpty && im.mustRenew(ctx) {
+	if mayRenew && im.mustRenew(ctx) {
 		if err := im.renew(ctx); err != nil {
 			return err
 		}

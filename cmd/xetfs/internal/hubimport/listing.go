@@ -140,7 +140,7 @@ func (l *listing) entries(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry
 				continue
 			}
 			last, hasLast = r, true
-			e := l.entry(&r.Entry)
+			e := treeEntry(&r.Entry, l.time)
 			if was := before.find(r.Key); was != nil && isSame(was, &e) {
 				e.ModTime = was.ModTime
 			}
@@ -151,11 +151,11 @@ func (l *listing) entries(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry
 	}
 }
 
-// entry translates an entry. Its time is that of the Hub, or else that of the commit.
-func (l *listing) entry(e *hub.Entry) page.Entry {
+// treeEntry returns the entry of a tree. Its time is that of the Hub, or else that of the commit.
+func treeEntry(e *hub.Entry, commitTime time.Time) page.Entry {
 	got := page.Entry{Path: e.Path, Type: page.Dir, Mode: 0o755, ModTime: e.ModTime}
 	if got.ModTime.IsZero() {
-		got.ModTime = l.time
+		got.ModTime = commitTime
 	}
 	if got.ModTime.IsZero() || got.ModTime.Year() > 9999 || got.ModTime.Year() < 1970 {
 		got.ModTime = epoch

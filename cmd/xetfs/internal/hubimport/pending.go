@@ -134,7 +134,7 @@ func (p *pendingTree) OneInode() bool { return false }
 // Lookup implements catalog.Tree.
 func (p *pendingTree) Lookup(ctx context.Context, path string) (page.Entry, error) {
 	if path == "" && p.done() == nil {
-		return newListing("", p.state.Time).entry(&hub.Entry{Dir: true}), nil
+		return treeEntry(&hub.Entry{Dir: true}, p.state.Time), nil
 	}
 	entries, imported, err := p.folder(ctx, tree.Parent(path))
 	if err != nil {
@@ -246,7 +246,6 @@ func (p *pendingTree) known(dir string) (listedFolder, bool) {
 func (p *pendingTree) read(ctx context.Context, dir string) (listedFolder, error) {
 	top := p.im.repo.Address().Path
 	at := strings.Trim(top+"/"+dir, "/")
-	l := newListing("", p.state.Time)
 	found := map[string]page.Entry{}
 	plain := map[codec.Hash]hub.PlainFile{}
 	for e, err := range p.im.repo.List(ctx, p.state.ID, at, false) {
@@ -266,7 +265,7 @@ func (p *pendingTree) read(ctx context.Context, dir string) (listedFolder, error
 		}
 		e.Path = path
 		if was, twice := found[path]; !twice || was.Type != page.Dir && e.Dir {
-			found[path] = l.entry(&e)
+			found[path] = treeEntry(&e, p.state.Time)
 		}
 	}
 	entries := make([]page.Entry, 0, len(found))
