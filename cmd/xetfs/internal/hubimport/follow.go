@@ -89,7 +89,11 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 		return nil
 	}
 	defer im.mu.Unlock()
-	tag, doubted := im.tag, im.isDoubted() && im.doubt.backoff.isDue()
+	known, err := im.head(ctx)
+	if err != nil {
+		return err
+	}
+	tag, doubted := im.tagOf(known), im.isDoubted() && im.doubt.backoff.isDue()
 	if doubted {
 		tag = "" // the commit is listed again, although it did not change
 	}

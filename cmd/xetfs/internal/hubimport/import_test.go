@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -445,5 +446,52 @@ func TestFollow(t *testing.T) {
 	<-done
 	if n := strings.Count(f.log.String(), "event=follow_failed"); n != 1 || newest(t, im).Version().Number != 1 {
 		t.Errorf("%d events, version %d: %s", n, newest(t, im).Version().Number, f.log.String())
+	}
+}
+
+// A process with a slow listing publishes an older commit behind a newer one. The next poll of the other
+// process corrects that, and later polls list nothing.
+func TestPollAfterOlderCommit(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	mount, beside := f.open(t, "hf://org/m"), f.open(t, "hf://org/m")
+	update(t, mount)
+	older := f.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+	listed, proceed := make(chan struct{}), make(chan struct{})
+	f.Lock()
+	f.Answer = func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/tree/"+older) {
+			close(listed)
+			<-proceed
+		}
+		return false
+	}
+	f.Unlock()
+	done := make(chan error)
+	go func() { done <- beside.Update(t.Context()) }()
+	<-listed
+	newer := f.Commit("model/org/m", "main", hubtest.File{Path: "c"})
+	poll := func() {
+		t.Helper()
+		if err := mount.poll(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	poll()
+	close(proceed)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := commits(t, mount)[0]; got != older {
+		t.Errorf("before the poll: commit %s, want the older %s", got, older)
+	}
+	poll()
+	if got := commits(t, mount)[0]; got != newer {
+		t.Errorf("after the poll: commit %s, want the newer %s", got, newer)
+	}
+	listings := len(f.Requests("/tree/"))
+	poll()
+	if n := len(f.Requests("/tree/")) - listings; n != 0 {
+		t.Errorf("%d listings of an unchanged branch", n)
 	}
 }

@@ -62,7 +62,7 @@ type Importer struct {
 	plain atomic.Pointer[[]plainIndex] // open versions of the index of files outside Xet; nil: none
 
 	mu     sync.Mutex   // held during an update, so that there is one at a time
-	tag    string       // of the last answer; guarded by mu
+	last   hub.State    // last imported commit; guarded by mu
 	failed failedImport // by Follow; guarded by mu
 
 	doubt doubt
@@ -73,8 +73,9 @@ type Importer struct {
 const catalogFormat = "format 2 "
 
 // Open opens the private catalog of an address, or makes it. Each repository, revision and folder
-// has its own, so that a version is always a later state of the version before it. Catalogs that
-// were not opened for long are removed in the background.
+// has its own, so that a version is a later state of the version before it. A process with a slow listing
+// may publish an older state last, which the next start or poll corrects. Catalogs that were not opened for
+// long are removed in the background.
 func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -256,15 +257,24 @@ const startLimit = 5 * time.Second
 // resolve returns the current commit, or soon why not if one is known.
 func (im *Importer) resolve(ctx context.Context, known string) (hub.State, error) {
 	if known == "" {
-		return im.repo.Resolve(ctx, im.tag)
+		return im.repo.Resolve(ctx, im.tagOf(known))
 	}
 	limited, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	st, err := im.repo.Resolve(limited, im.tag)
+	st, err := im.repo.Resolve(limited, im.tagOf(known))
 	if ctx.Err() == nil && limited.Err() != nil {
 		err = fmt.Errorf("%w: no answer within %v", origin.ErrUnavailable, startLimit)
 	}
 	return st, err
+}
+
+// tagOf returns the tag of a commit, with which the Hub sends it only if it changed; "": unknown. The newest
+// version is not of the last imported commit if another process with a slow listing has published an older one.
+func (im *Importer) tagOf(commit string) string {
+	if commit != im.last.ID {
+		return ""
+	}
+	return im.last.Tag
 }
 
 // An importMode tunes importCommit.
@@ -288,7 +298,7 @@ func (im *Importer) importCommit(ctx context.Context, st hub.State, mode importM
 		err = im.finishPending(ctx)
 	}
 	if err == nil {
-		im.tag = st.Tag
+		im.last = st
 	}
 	return err
 }
