@@ -91,7 +91,9 @@ func writeError(store string, err error) error {
 
 // withCatalog opens the catalog in STORE for a command that reads it.
 func withCatalog(cmd *cobra.Command, folder string, do func(context.Context, *stack.CatalogReader) error) error {
-	c, err := stack.OpenCatalog(cmd.Context(), folder, remoteOptions(cmd, folder))
+	r := remoteOptions(cmd, folder)
+	r.Log = noticeLogger(cmd)
+	c, err := stack.OpenCatalog(cmd.Context(), folder, r)
 	if err != nil {
 		return err
 	}
