@@ -3,6 +3,7 @@ package hubimport
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -197,6 +198,27 @@ func TestUpdateKeepsTimes(t *testing.T) {
 	update(t, im)
 	if n := len(f.Requests("")) - requests; n != 1 || newest(t, im).Version().Number != 1 {
 		t.Errorf("an unchanged branch: %d requests, version %d", n, newest(t, im).Version().Number)
+	}
+}
+
+// A file outside Xet is located at the commit that has it, also behind the recent versions.
+func TestLocateInOldVersion(t *testing.T) {
+	f := newFixture(t)
+	im := f.open(t, "hf://org/m")
+	var ids, files []string
+	for i := range 5 {
+		ids = append(ids, f.Commit("model/org/m", "main", hubtest.File{Path: "README.md", Content: fmt.Append(nil, i)}))
+		update(t, im)
+		h := lookup(t, newest(t, im), "README.md").ID.File
+		files = append(files, hex.EncodeToString(h[:]))
+	}
+	for i, name := range files {
+		if got, err := im.locate(t.Context(), name, 2); err != nil || got.Commit != ids[i] {
+			t.Errorf("version %d: %+v, %v", i, got, err)
+		}
+	}
+	if _, err := im.locate(t.Context(), strings.Repeat("0", 64), 2); !errors.Is(err, iofs.ErrNotExist) {
+		t.Errorf("an unknown file: %v", err)
 	}
 }
 

@@ -368,7 +368,7 @@ func (im *Importer) add(ctx context.Context, st hub.State, mayRenew bool) error 
 }
 
 // publish publishes a version of a symbol. entries receives the entries of the version before. A commit that
-// was listed again with the same result makes no second version: readers find files in a limited number.
+// was listed again with the same result makes no second version: the catalog has a limited number.
 func (im *Importer) publish(ctx context.Context, symbol string, st hub.State, entries func(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error]) error {
 	s, err := im.writer.Begin(ctx, symbol, writer.PublishOptions{Labels: map[string]string{commitLabel: st.ID}})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"math"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,7 +54,7 @@ func (im *Importer) Locate(ctx context.Context, file codec.Hash) (hub.PlainFile,
 // locateStored finds a file of the versions in the catalog.
 func (im *Importer) locateStored(ctx context.Context, file codec.Hash) (hub.PlainFile, error) {
 	for pause := minWait; ; pause = min(2*pause, maxWait) {
-		f, err := im.locate(ctx, hex.EncodeToString(file[:]))
+		f, err := im.locate(ctx, hex.EncodeToString(file[:]), recentPlain)
 		switch {
 		case errors.Is(err, iofs.ErrNotExist):
 			return f, fmt.Errorf("file %s outside Xet: %w", file.Short(), origin.ErrNotFound)
@@ -78,23 +79,28 @@ func isBusy(err error) bool {
 	return errors.As(err, &local) && (errors.Is(local.Err, syscall.EMFILE) || errors.Is(local.Err, syscall.ENFILE))
 }
 
-// locate finds a file in the versions of the index that are open, and then in the current ones.
-func (im *Importer) locate(ctx context.Context, name string) (hub.PlainFile, error) {
+// locate finds a file in the open versions of the index, then in a number of recent ones, and then in all.
+func (im *Importer) locate(ctx context.Context, name string, recent int) (hub.PlainFile, error) {
 	if open := im.plain.Load(); open != nil {
 		if f, err := lookupPlain(ctx, *open, name); !errors.Is(err, iofs.ErrNotExist) {
 			return f, err
 		}
 	}
-	current, err := im.openPlain(ctx)
-	if err != nil {
-		return hub.PlainFile{}, err
+	for _, most := range []int{recent, math.MaxInt} {
+		versions, err := im.openPlain(ctx, most)
+		if err != nil {
+			return hub.PlainFile{}, err
+		}
+		im.plain.Store(&versions)
+		if f, err := lookupPlain(ctx, versions, name); !errors.Is(err, iofs.ErrNotExist) || len(versions) < most {
+			return f, err
+		}
 	}
-	im.plain.Store(&current)
-	return lookupPlain(ctx, current, name)
+	return hub.PlainFile{}, iofs.ErrNotExist
 }
 
-// openPlain opens the versions of the index, newest first.
-func (im *Importer) openPlain(ctx context.Context) (all []plainIndex, err error) {
+// openPlain opens the versions of the index, newest first and at most most of them.
+func (im *Importer) openPlain(ctx context.Context, most int) (all []plainIndex, err error) {
 	for v, err := range im.catalog.History(ctx, plainSymbol) {
 		if err != nil {
 			return nil, err
@@ -106,15 +112,15 @@ func (im *Importer) openPlain(ctx context.Context) (all []plainIndex, err error)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, plainIndex{labelOf(v), t}); len(all) == maxPlainVersions {
+		if all = append(all, plainIndex{labelOf(v), t}); len(all) == most {
 			break
 		}
 	}
 	return all, nil
 }
 
-// maxPlainVersions bounds the versions that Locate searches. Older files have no location.
-const maxPlainVersions = 100
+// recentPlain is the number of versions that are opened at first. Nearly all reads are of files in them.
+const recentPlain = 100
 
 // lookupPlain finds a file in the first of some versions that has it.
 func lookupPlain(ctx context.Context, all []plainIndex, name string) (hub.PlainFile, error) {
