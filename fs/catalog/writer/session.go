@@ -19,10 +19,10 @@ type PublishOptions struct {
 	IfNone    bool    // return ErrVersion if a version is live
 	Writer    string
 	Message   string
-	Labels    map[string]string
-	Verify    bool     // read all pages of the newest tree, and store damaged ones again
-	Sign      SignFunc // nil: the version has no signature
-	Nested    bool     // allow a symbol that another hides, or that hides others: NestedError
+	Labels    map[string]string // Replace reads them after its entries
+	Verify    bool              // read all pages of the newest tree, and store damaged ones again
+	Sign      SignFunc          // nil: the version has no signature
+	Nested    bool              // allow a symbol that another hides, or that hides others: NestedError
 }
 
 // A Session is one publish. It must begin before the first lookup in the store, because a

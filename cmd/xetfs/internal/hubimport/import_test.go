@@ -236,6 +236,7 @@ func TestForcePushedBranch(t *testing.T) {
 	}
 }
 
+// Illegal names are left out. Each start has one event, also if it imports nothing.
 func TestS01_IllegalNames(t *testing.T) {
 	f := newFixture(t)
 	long := strings.Repeat("n", 256)
@@ -246,7 +247,7 @@ func TestS01_IllegalNames(t *testing.T) {
 	} {
 		files = append(files, hubtest.File{Path: path, Content: []byte(path + "!")})
 	}
-	f.Commit("model/org/m", "main", files...)
+	id := f.Commit("model/org/m", "main", files...)
 	im := f.open(t, "hf://org/m")
 	update(t, im)
 	want := []string{
@@ -259,12 +260,37 @@ func TestS01_IllegalNames(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("tree %q\nwant %q", got, want)
 	}
-	if n := strings.Count(f.log.String(), "event=name_rejected"); n != 1 || !strings.Contains(f.log.String(), "count=14") {
-		t.Errorf("log: %s", f.log.String())
+	logged := func(when string, want int) {
+		t.Helper()
+		log := f.log.String()
+		if n := strings.Count(log, "event=name_rejected"); n != want || n != strings.Count(log, `count=14 first="path \".\": `) {
+			t.Errorf("%s, %d events, want %d: %s", when, n, want, log)
+		}
+		f.log.Reset()
 	}
+	logged("first start", 1)
+	if err := im.poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	logged("poll", 0)
+	update(t, f.open(t, "hf://org/m"))
+	logged("later start", 1)
+	if err := f.open(t, "hf://org/m").Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	logged("later mount", 1)
+	update(t, f.open(t, "hf://org/m", func(o *Options) { o.Offline = true }))
+	logged("offline", 1)
+	update(t, f.open(t, "hf://org/m@"+id))
+	logged("first start of a commit", 1)
+	update(t, f.open(t, "hf://org/m@"+id))
+	logged("later start of a commit", 1)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	update(t, im)
+	update(t, f.open(t, "hf://org/m"))
+	logged("a commit without such names", 0)
 }
 
-// Without the Hub, the version of an earlier update remains, with one event.
 // A file outside Xet whose location is longer than the target of a link is left out, before and after the
 // import.
 func TestLongPlainPath(t *testing.T) {
@@ -291,6 +317,7 @@ func TestLongPlainPath(t *testing.T) {
 	}
 }
 
+// Without the Hub, the version of an earlier update remains, with one event.
 func TestOffline(t *testing.T) {
 	f := newFixture(t)
 	id := f.Commit("model/org/m", "main", hubtest.File{Path: "a"})

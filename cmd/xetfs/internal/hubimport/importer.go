@@ -216,7 +216,7 @@ func (im *Importer) orKnown(ctx context.Context, err error) error {
 	if headErr != nil {
 		return err
 	}
-	return im.offline(known, err)
+	return im.offline(ctx, known, err)
 }
 
 // isFault reports whether the Hub does not answer, or has sent a wrong listing.
@@ -233,16 +233,18 @@ func (im *Importer) next(ctx context.Context) (*hub.State, error) {
 	case err != nil:
 		return nil, err
 	case im.o.Offline:
-		return nil, im.offline(known, fmt.Errorf("%w: %w", origin.ErrUnavailable, ErrOffline))
+		return nil, im.offline(ctx, known, fmt.Errorf("%w: %w", origin.ErrUnavailable, ErrOffline))
 	case known != "" && known == im.repo.Address().Revision && !im.isDoubted():
+		im.logLeftOut(ctx)
 		return nil, nil // a commit never changes
 	}
 	st, err := im.resolve(ctx, known)
 	switch {
 	case isUnchanged(err), err == nil && st.ID == known && !im.isDoubted():
+		im.logLeftOut(ctx)
 		return nil, nil
 	case errors.Is(err, origin.ErrUnavailable), im.o.KeepDeleted && errors.Is(err, iofs.ErrNotExist):
-		return nil, im.offline(known, err)
+		return nil, im.offline(ctx, known, err)
 	case err != nil:
 		return nil, err
 	}
@@ -307,12 +309,13 @@ func (im *Importer) importCommit(ctx context.Context, st hub.State, mode importM
 var ErrOffline = errors.New("HF_HUB_OFFLINE is set")
 
 // offline returns why there is no version to show. It logs that an older one is shown.
-func (im *Importer) offline(known string, err error) error {
+func (im *Importer) offline(ctx context.Context, known string, err error) error {
 	if known == "" {
 		return err
 	}
 	im.o.Logger.Warn("the Hub cannot be read; the version of an earlier mount is shown", "event", "hub_offline",
 		"symbol", im.symbol, "commit", known, "err", err)
+	im.logLeftOut(ctx)
 	return nil
 }
 
@@ -323,15 +326,21 @@ func (im *Importer) head(ctx context.Context) (commit string, err error) {
 
 // headOf returns the commit of the newest version of a symbol.
 func (im *Importer) headOf(ctx context.Context, symbol string) (commit string, err error) {
+	v, err := im.newestOf(ctx, symbol)
+	return labelOf(v), err
+}
+
+// newestOf returns the newest version of a symbol; nil: no version exists.
+func (im *Importer) newestOf(ctx context.Context, symbol string) (*names.Version, error) {
 	for v, err := range im.catalog.History(ctx, symbol) {
 		if errors.Is(err, iofs.ErrNotExist) {
-			return "", nil
+			break
 		}
 		if err != nil || v.Kind == names.Write {
-			return labelOf(v), err
+			return v, err
 		}
 	}
-	return "", nil
+	return nil, nil //nolint:nilnil // no version
 }
 
 func labelOf(v *names.Version) string {
@@ -355,22 +364,24 @@ func (im *Importer) add(ctx context.Context, st hub.State, mayRenew bool) error 
 			return err
 		}
 	}
-	if err := im.publish(ctx, plainSymbol, st, func(iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] { return l.plainEntries() }); err != nil {
+	plain := func(iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error] { return l.plainEntries() }
+	if err := im.publish(ctx, plainSymbol, map[string]string{commitLabel: st.ID}, plain); err != nil {
 		return err
 	}
 	im.plain.Store(nil) // the newest version precedes
-	err := im.publish(ctx, im.symbol, st, l.entries)
-	if err == nil && l.rejected > 0 {
-		im.o.Logger.Warn("entries with names that a mount cannot have are left out", "event", "name_rejected",
-			"symbol", im.symbol, "commit", st.ID, "count", l.rejected, "first", l.example)
+	labels := map[string]string{commitLabel: st.ID}
+	if err := im.publish(ctx, im.symbol, labels, l.labeledEntries(labels)); err != nil {
+		return err
 	}
-	return err
+	im.logLeftOut(ctx)
+	return nil
 }
 
-// publish publishes a version of a symbol. entries receives the entries of the version before. A commit that
-// was listed again with the same result makes no second version: the catalog has a limited number.
-func (im *Importer) publish(ctx context.Context, symbol string, st hub.State, entries func(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error]) error {
-	s, err := im.writer.Begin(ctx, symbol, writer.PublishOptions{Labels: map[string]string{commitLabel: st.ID}})
+// publish publishes a version of a symbol. entries receives the entries of the version before, and may add
+// labels. A commit that was listed again with the same result makes no second version: the catalog has a limited
+// number.
+func (im *Importer) publish(ctx context.Context, symbol string, labels map[string]string, entries func(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error]) error {
+	s, err := im.writer.Begin(ctx, symbol, writer.PublishOptions{Labels: labels})
 	if err != nil {
 		return err
 	}
@@ -386,7 +397,7 @@ func (im *Importer) publish(ctx context.Context, symbol string, st hub.State, en
 		return err
 	}
 	replace := s.Replace
-	if known == st.ID {
+	if known == labels[commitLabel] {
 		replace = s.ReplaceChanged
 	}
 	if _, err = replace(ctx, entries(old)); errors.Is(err, writer.ErrSame) {

@@ -32,6 +32,9 @@ type version struct {
 // commitLabels are the labels with the commit of a version that was imported.
 var commitLabels = []string{"git_commit", "commit"}
 
+// ownLabels are labels of xetfs that are no tags. The last one is that of an import that has left out entries.
+var ownLabels = []string{commits.LabelDigest, commits.LabelMoved, "hub_left_out"}
+
 // newVersion returns the version of a publish; d is nil if only its row is known.
 func newVersion(row names.Row, d *names.Version) *version {
 	v := &version{row: row, id: row.Identity.String()[:40], cost: 250}
@@ -44,7 +47,7 @@ func newVersion(row names.Row, d *names.Version) *version {
 		switch {
 		case slices.Contains(commitLabels, key) && isCommitHash(value):
 			v.id = value
-		case key == commits.LabelDigest || key == commits.LabelMoved:
+		case slices.Contains(ownLabels, key):
 		case key == "tag":
 			v.tags = append(v.tags, value)
 		default:

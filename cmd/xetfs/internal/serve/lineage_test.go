@@ -220,7 +220,7 @@ func TestNewVersion(t *testing.T) {
 		{map[string]string{"git_commit": commit}, commit, nil},
 		{map[string]string{"commit": commit, "tag": "v1"}, commit, []string{"v1"}},
 		{map[string]string{"git_commit": strings.ToUpper(commit)}, root[:40], []string{"git_commit=" + strings.ToUpper(commit)}},
-		{map[string]string{commits.LabelDigest: "1", commits.LabelMoved: "2", "tag": "v1"}, root[:40], []string{"v1"}},
+		{map[string]string{commits.LabelDigest: "1", commits.LabelMoved: "2", "hub_left_out": "3: path", "tag": "v1"}, root[:40], []string{"v1"}},
 		{map[string]string{"commit": "fix"}, root[:40], []string{"commit=fix"}},
 	}
 	for _, tt := range tests {
