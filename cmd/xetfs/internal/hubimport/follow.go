@@ -31,7 +31,7 @@ func (im *Importer) Follow(ctx context.Context, period time.Duration) {
 			logged = ""
 		case withoutDigits(err) != logged:
 			logged = withoutDigits(err)
-			im.o.Logger.Warn("the revision cannot be read; the mount keeps its version", "event", "follow_failed",
+			im.o.Logger.Warn("the revision cannot be imported; the mount keeps its version", "event", "follow_failed",
 				"symbol", im.symbol, "err", err)
 		}
 	}

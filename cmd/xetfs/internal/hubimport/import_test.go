@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -354,6 +356,29 @@ func TestOffline(t *testing.T) {
 	update(t, mirror)
 	if got := list(t, newest(t, mirror)); len(got) != 2 {
 		t.Errorf("tree of a deleted repository: %q", got)
+	}
+}
+
+// A listing that cannot be stored on the local disk leaves the version of an earlier update. The event does not
+// blame the Hub.
+func TestListingNotStored(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	im := f.open(t, "hf://org/m")
+	update(t, im)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+	tmp := filepath.Join(im.folder, "tmp")
+	if err := os.RemoveAll(tmp); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tmp, nil, 0o600); err != nil { // no object can be written
+		t.Fatal(err)
+	}
+	update(t, im)
+	lookup(t, newest(t, im), "a")
+	log := f.log.String()
+	if strings.Count(log, "event=listing_not_stored") != 1 || strings.Contains(log, "hub_offline") {
+		t.Errorf("log: %s", log)
 	}
 }
 

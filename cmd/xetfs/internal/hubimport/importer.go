@@ -313,8 +313,11 @@ func (im *Importer) offline(ctx context.Context, known string, err error) error 
 	if known == "" {
 		return err
 	}
-	im.o.Logger.Warn("the Hub cannot be read; the version of an earlier mount is shown", "event", "hub_offline",
-		"symbol", im.symbol, "commit", known, "err", err)
+	text, event := "the Hub cannot be read; the version of an earlier mount is shown", "hub_offline"
+	if errors.As(err, new(*origin.LocalError)) {
+		text, event = "the listing cannot be stored; the version of an earlier mount is shown", "listing_not_stored"
+	}
+	im.o.Logger.Warn(text, "event", event, "symbol", im.symbol, "commit", known, "err", err)
 	im.logLeftOut(ctx)
 	return nil
 }

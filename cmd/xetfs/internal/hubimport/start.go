@@ -87,7 +87,7 @@ func (im *Importer) complete(p *pendingTree, first chan<- error) {
 		}
 		if text := withoutDigits(err); text != logged {
 			logged = text
-			im.o.Logger.Warn("the listing cannot be read; folders are listed when they are opened", "event", "import_failed",
+			im.o.Logger.Warn("the listing cannot be imported; folders are listed when they are opened", "event", "import_failed",
 				"symbol", im.symbol, "commit", p.state.ID, "err", err)
 		}
 		pause = nextPause(pause, err)
