@@ -69,12 +69,12 @@ type Importer struct {
 }
 
 // catalogFormat begins what the folder of a catalog is named after. A catalog of another format of
-// documents is in another folder, and is removed like one that was not opened for long.
+// documents is in another folder, and is removed like one that was not used for long.
 const catalogFormat = "format 2 "
 
 // Open opens the private catalog of an address, or makes it. Each repository, revision and folder
 // has its own, so that a version is a later state of the version before it. A process with a slow listing
-// may publish an older state last, which the next start or poll corrects. Catalogs that were not opened for
+// may publish an older state last, which the next start or poll corrects. Catalogs that were not used for
 // long are removed in the background.
 func Open(ctx context.Context, r *hub.Repo, o Options) (*Importer, error) {
 	if o.Logger == nil {
@@ -176,6 +176,7 @@ func (im *Importer) Close() error {
 	}
 	commit, err := im.head(context.Background())
 	isEmpty := commit == "" && err == nil
+	_ = im.lock.touch() // at worst, the catalog is removed earlier
 	err = im.closeCatalog()
 	if isEmpty {
 		removeUnused(im.folder)
@@ -377,6 +378,7 @@ func (im *Importer) add(ctx context.Context, st hub.State, mayRenew bool) error 
 		return err
 	}
 	im.logLeftOut(ctx)
+	_ = im.lock.touch() // as in Close
 	return nil
 }
 

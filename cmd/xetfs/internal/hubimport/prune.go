@@ -17,13 +17,13 @@ import (
 
 // Bounds of the private catalogs. All of them are copies of listings of the Hub.
 const (
-	maxUnused   = 30 * 24 * time.Hour // a catalog that was not opened for so long is removed
-	maxCatalogs = 1000                // the catalogs that were opened last remain
+	maxUnused   = 30 * 24 * time.Hour // a catalog that was not used for so long is removed
+	maxCatalogs = 1000                // the catalogs that were used last remain
 	maxVersions = 1000                // of one catalog, which then begins anew
 )
 
 // lockSuffix is that of the file beside the folder of a catalog. Each process that uses the catalog
-// has a shared lock of it. Its time is that of the last Open.
+// has a shared lock of it. Its time is that of the last use: an Open, an import or a Close.
 const lockSuffix = ".lock"
 
 // A folderLock is a lock of the folder of a catalog.
@@ -37,8 +37,7 @@ func lockFolder(ctx context.Context, folder string) (*folderLock, error) {
 	for {
 		l, err := openLock(folder, unix.LOCK_SH)
 		if err == nil {
-			now := time.Now()
-			return l, os.Chtimes(folder+lockSuffix, now, now)
+			return l, l.touch()
 		}
 		if !errors.Is(err, errLocked) {
 			return nil, err
@@ -72,6 +71,12 @@ func isNamed(f *os.File) bool {
 	opened, err := f.Stat()
 	named, err2 := os.Stat(f.Name())
 	return err == nil && err2 == nil && os.SameFile(opened, named)
+}
+
+// touch records a use.
+func (l *folderLock) touch() error {
+	now := time.Now()
+	return os.Chtimes(l.file.Name(), now, now)
 }
 
 // unlock ends the use.

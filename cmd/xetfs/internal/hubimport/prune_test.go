@@ -35,7 +35,7 @@ func age(t *testing.T, folder string, d time.Duration) {
 	}
 }
 
-// Catalogs that were not opened for long are removed, unless a process uses them.
+// Catalogs that were not used for long are removed, unless a process uses them.
 func TestPruneUnused(t *testing.T) {
 	f := newFixture(t)
 	open := func(name string) *Importer {
@@ -68,7 +68,38 @@ func TestPruneUnused(t *testing.T) {
 	}
 }
 
-// The catalogs that were opened last remain, up to a number. Other files are not touched.
+// A long mount uses its catalog until an import or its end, and not only when it opens it.
+func TestPruneAfterLongMount(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, f *fixture, im *Importer){
+		"import": func(t *testing.T, f *fixture, im *Importer) {
+			f.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+			if err := im.poll(t.Context()); err != nil {
+				t.Error(err)
+			}
+			im.lock.unlock() // the process is killed
+		},
+		"Close": func(t *testing.T, _ *fixture, im *Importer) {
+			if err := im.Close(); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+			im := f.open(t, "hf://org/m")
+			update(t, im)
+			age(t, im.folder, maxUnused+time.Hour)
+			use(t, f, im)
+			prune(f.dir, maxCatalogs)
+			if !exists(t, im.folder) {
+				t.Error("the catalog is removed")
+			}
+		})
+	}
+}
+
+// The catalogs that were used last remain, up to a number. Other files are not touched.
 func TestPruneMany(t *testing.T) {
 	const most = 10
 	dir := t.TempDir()
