@@ -102,11 +102,14 @@ func (r *Repo) limited(resp *http.Response, sent bool) error {
 	return noMore(after, tries, step)
 }
 
+// errNoMore is the kind of noMore.
+var errNoMore = fmt.Errorf("%w: the Hub allows no more requests", origin.ErrUnavailable)
+
 // noMore is the error of a request that the Hub does not allow for some time. It ends with a next step, if there
 // is one.
 func noMore(after time.Duration, tries int, step string) error {
 	return &origin.HintError{
-		Err:   fmt.Errorf("%w: the Hub allows no more requests for %v%s", origin.ErrUnavailable, after.Round(time.Second), step),
+		Err:   fmt.Errorf("%w for %v%s", errNoMore, after.Round(time.Second), step),
 		After: after, Tries: tries,
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -33,6 +35,7 @@ const (
 	pageEntries = 1000
 	maxPage     = 16 << 20 // bytes
 	maxPages    = 20_000
+	maxWindows  = 3       // in which a page is requested
 	maxFile     = 1 << 50 // bytes; sums of sizes stay far from the limit of int64
 )
 
@@ -98,21 +101,36 @@ func (r *Repo) page(ctx context.Context, path string, recursive bool) (page []by
 func isEmptyPage(page []byte) bool { return bytes.Equal(bytes.TrimSpace(page), []byte("[]")) }
 
 // pageOnce is page with one request. A recursive listing would begin anew after an error, so it waits for its
-// place in the window of the Hub without a limit.
+// place in the window of the Hub without a limit. It also does after a refusal.
 func (r *Repo) pageOnce(ctx context.Context, path string, recursive bool) (page []byte, next string, err error) {
 	q := r.request("listing", path)
+	var header http.Header
 	if recursive {
 		q.Wait = nil
-		if err := r.pacer.wait(ctx, path); err != nil {
-			return nil, "", err
-		}
+		page, header, err = r.getAcrossWindows(ctx, q, path)
+	} else {
+		page, header, err = r.get(ctx, q, maxPage)
 	}
-	page, header, err := r.get(ctx, q, maxPage)
 	if err != nil {
 		return nil, "", err
 	}
 	next, err = r.nextPage(q.URL, header)
 	return page, next, err
+}
+
+// getAcrossWindows is get for a page. If the Hub refuses it until the end of this window, the next request is in the
+// next window.
+func (r *Repo) getAcrossWindows(ctx context.Context, q fetch.Request, path string) (page []byte, header http.Header, err error) {
+	for range maxWindows {
+		if err = r.pacer.wait(ctx, path); err != nil {
+			return nil, nil, err
+		}
+		page, header, err = r.get(ctx, q, maxPage)
+		if hint := (*origin.HintError)(nil); !errors.Is(err, errNoMore) || !errors.As(err, &hint) || hint.Tries != 1 {
+			break
+		}
+	}
+	return page, header, err
 }
 
 // decodePage yields the entries of a page one by one: an entry may have two bytes in JSON and

@@ -180,6 +180,55 @@ func TestPaceListings(t *testing.T) {
 	})
 }
 
+// The listing of a whole repository repeats a page that the Hub refuses, because other clients have used the
+// window. It ends after some windows.
+func TestPaceRefusedPage(t *testing.T) {
+	tests := []struct {
+		name    string
+		limit   string
+		refused int           // answers of the second page
+		after   time.Duration // until the end of the listing; 0: not measured
+		tries   int           // of the second page
+		wantErr error
+	}{
+		{"once", `"api";r=0;t=60`, 1, time.Minute, 2, nil},
+		{"in two windows", `"api";r=0;t=60`, 2, 2 * time.Minute, 3, nil},
+		{"always", `"api";r=0;t=60`, 1000, 2 * time.Minute, 3, origin.ErrUnavailable},
+		{"without a window", "", 1000, 0, 6, origin.ErrUnavailable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var pages []string // requested ones
+				r := limitedRepo(t, func(w http.ResponseWriter, q *http.Request) {
+					page := q.URL.Query().Get("cursor")
+					pages = append(pages, page)
+					if n := len(pages) - 1; 1 <= n && n <= tt.refused {
+						w.Header().Set("RateLimit", tt.limit)
+						w.WriteHeader(http.StatusTooManyRequests)
+						return
+					}
+					if page == "" {
+						w.Header().Set("Link", "<"+DefaultEndpoint+q.URL.Path+`?cursor=2>; rel="next"`)
+					}
+					_, _ = w.Write([]byte(`[{"type":"directory","path":"d"}]`))
+				})
+				start := time.Now()
+				var err error
+				for _, err = range r.List(t.Context(), "C", "", true) {
+				}
+				if !errors.Is(err, tt.wantErr) || (err == nil) != (tt.wantErr == nil) || tt.after > 0 && time.Since(start) != tt.after {
+					t.Errorf("%v after %v, want %v after %v", err, time.Since(start), tt.wantErr, tt.after)
+				}
+				want := append([]string{""}, slices.Repeat([]string{"2"}, tt.tries)...)
+				if !slices.Equal(pages, want) {
+					t.Errorf("requested pages %q, want %q", pages, want)
+				}
+			})
+		})
+	}
+}
+
 // A caller that leaves while it waits, or before, releases its place.
 func TestPaceReleasesPlaces(t *testing.T) {
 	c := &clock{t: time.Unix(1_000_000, 0)}
