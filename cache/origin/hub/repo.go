@@ -37,6 +37,7 @@ type Repo struct {
 	pacer    *pacer
 	log      *slog.Logger
 	moved    atomic.Pointer[Address] // after a rename; nil: none
+	commit   atomic.Pointer[string]  // of the last Resolve; nil: none
 	casHost  atomic.Pointer[string]  // host of the last ReadToken; nil: none
 }
 
@@ -173,6 +174,7 @@ func (r *Repo) readInfo(b []byte, header http.Header) (State, error) {
 		return State{}, codec.Corrupt("description of the repository", 0, "commit %s instead of %s", st.ID, r.address.Revision)
 	}
 	r.rename(info.ID)
+	r.commit.Store(&st.ID)
 	return st, nil
 }
 

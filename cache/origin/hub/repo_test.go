@@ -662,6 +662,27 @@ func TestReadToken(t *testing.T) {
 	}
 }
 
+// A branch that was deleted after its commit was resolved has a token. A mount shows that commit.
+func TestReadTokenOfDeletedBranch(t *testing.T) {
+	s := hubtest.New(t)
+	s.CAS = s.URL
+	s.Commit("model/org/m", "main")
+	id := s.Commit("model/org/m", "feature")
+	r := openRepo(t, s, "hf://org/m@feature")
+	if st, err := r.Resolve(t.Context(), ""); err != nil || st.ID != id {
+		t.Fatal(st, err)
+	}
+	for _, deleted := range []struct {
+		revision string
+		wantErr  error
+	}{{"feature", nil}, {id, origin.ErrNotFound}, {"", origin.ErrNotFound}} {
+		s.Delete("model/org/m", deleted.revision)
+		if _, err := r.ReadToken(t.Context()); !errors.Is(err, deleted.wantErr) {
+			t.Errorf("%q deleted: %v, want %v", deleted.revision, err, deleted.wantErr)
+		}
+	}
+}
+
 // S12: a Hub over https names no CAS server without encryption.
 func TestS12_CASOverHTTP(t *testing.T) {
 	r, err := Open(Address{Model, "o", "n", "main", ""}, Options{})

@@ -24,14 +24,12 @@ type ReadToken struct {
 const maxToken = 1 << 20
 
 // ReadToken returns a new token for the files in Xet. The error is origin.ErrNotFound if the Hub no
-// longer has the repository.
+// longer has the repository. If it no longer has the branch, the token is that of the last resolved commit.
 func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
-	a := r.current()
-	path := a.api() + "/xet-read-token"
-	if a.Type != Bucket {
-		path += "/" + url.PathEscape(a.Revision)
+	b, header, err := r.getToken(ctx, r.address.Revision)
+	if commit := r.commit.Load(); commit != nil && errors.Is(err, ErrRevisionNotFound) {
+		b, header, err = r.getToken(ctx, *commit)
 	}
-	b, header, err := r.get(ctx, r.request("token for Xet", path), maxToken)
 	switch {
 	case errors.Is(err, iofs.ErrNotExist): // the files exist in the listing
 		return ReadToken{}, fmt.Errorf("%w: %v", origin.ErrNotFound, err) //nolint:errorlint // see above
@@ -50,6 +48,16 @@ func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
 		return ReadToken{}, fmt.Errorf("%w: the token of the Hub for its Xet server has already expired", origin.ErrUnavailable)
 	}
 	return ReadToken{answer.CASURL, answer.AccessToken, life}, nil
+}
+
+// getToken returns the answer with a token for a revision.
+func (r *Repo) getToken(ctx context.Context, revision string) ([]byte, http.Header, error) {
+	a := r.current()
+	path := a.api() + "/xet-read-token"
+	if a.Type != Bucket {
+		path += "/" + url.PathEscape(revision)
+	}
+	return r.get(ctx, r.request("token for Xet", path), maxToken)
 }
 
 // checkCAS refuses the address of a CAS server without encryption, unless the Hub has none either.
