@@ -54,16 +54,9 @@ func RepoOf(escaped string) (RepoID, bool) {
 // parseRoute parses the escaped path of a request. It returns false for a path that is no route
 // of a repository.
 func parseRoute(escaped string) (route, bool) {
-	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
-	if len(segments) > maxPath {
+	segments, ok := segmentsOf(escaped)
+	if !ok {
 		return route{}, false
-	}
-	for i, s := range segments {
-		unescaped, err := url.PathUnescape(s)
-		if err != nil {
-			return route{}, false
-		}
-		segments[i] = unescaped
 	}
 	if segments[0] == "api" {
 		return parseAPI(segments[1:])
@@ -73,6 +66,22 @@ func parseRoute(escaped string) (route, bool) {
 		t, segments = folder, segments[1:]
 	}
 	return parseRepo(t, segments, verbResolve, verbRaw)
+}
+
+// segmentsOf returns the segments of an escaped path, at least one. It returns false for an invalid path.
+func segmentsOf(escaped string) ([]string, bool) {
+	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
+	if len(segments) > maxPath {
+		return nil, false
+	}
+	for i, s := range segments {
+		unescaped, err := url.PathUnescape(s)
+		if err != nil {
+			return nil, false
+		}
+		segments[i] = unescaped
+	}
+	return segments, true
 }
 
 // parseAPI parses the segments behind /api.

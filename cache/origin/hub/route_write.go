@@ -2,7 +2,6 @@ package hub
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -44,16 +43,9 @@ func writeTarget(r *http.Request) (Target, bool) {
 	if v, ok := serverVerbs[escaped]; ok {
 		return Target{Verb: v}, true
 	}
-	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
-	if len(segments) > maxPath {
+	segments, ok := segmentsOf(escaped)
+	if !ok {
 		return Target{}, false
-	}
-	for i, s := range segments {
-		unescaped, err := url.PathUnescape(s)
-		if err != nil {
-			return Target{}, false
-		}
-		segments[i] = unescaped
 	}
 	if segments[0] != "api" {
 		return lfsTarget(segments)
