@@ -8,6 +8,7 @@ import (
 	iofs "io/fs"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -77,19 +78,19 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == "/api/whoami-v2" {
 		return h.serveUser(w, r)
 	}
-	if t, ok := writeTarget(r); ok {
+	rt, isRoute := parseRoute(r.URL.EscapedPath())
+	if t, ok := writeTarget(r); ok && !(isRoute && rt.hasOwner() && rt.allows(r.Method)) {
 		if h.o.Writes == nil {
 			return errReadOnly
 		}
 		return h.o.Writes.ServeWrite(w, r, t)
 	}
-	rt, ok := parseRoute(r.URL.EscapedPath())
-	if !ok {
+	if !isRoute {
 		return errNoRoute
 	}
-	if allowed := rt.methods(); allowed != r.Method && !(allowed == http.MethodGet && r.Method == http.MethodHead) {
-		w.Header().Set("Allow", allowed)
-		return &Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + allowed}
+	if !rt.allows(r.Method) {
+		w.Header().Set("Allow", rt.methods())
+		return &Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + rt.methods()}
 	}
 	if rt.verb == verbRefs {
 		return h.serveRefs(w, r, rt)
@@ -121,6 +122,16 @@ func (rt *route) methods() string {
 	}
 	return http.MethodGet
 }
+
+// allows reports whether a request for the route may have a method.
+func (rt *route) allows(method string) bool {
+	allowed := rt.methods()
+	return method == allowed || method == http.MethodHead && allowed == http.MethodGet
+}
+
+// hasOwner reports whether the repository has two segments. The second one may be the verb of a request that
+// changes a repository of one segment.
+func (rt *route) hasOwner() bool { return strings.Contains(rt.repo.Name, "/") }
 
 // Errors of requests.
 var (

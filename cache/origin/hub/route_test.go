@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,50 @@ func TestParseRoute(t *testing.T) {
 		got, ok := parseRoute(tt.path)
 		if ok != (tt.want != route{}) || ok && got != tt.want {
 			t.Errorf("parseRoute(%s) = %+v, %t, want %+v", tt.path, got, ok, tt.want)
+		}
+	}
+}
+
+// The second segment of a repository may be a verb of a request that changes repositories. The path of such a
+// request for a repository of one segment remains one.
+func TestVerbsAsNames(t *testing.T) {
+	f := newFixture(t)
+	repos := fakeRepos{{Model, "acme"}: f.commit}
+	for _, v := range repoVerbs {
+		repos[RepoID{Model, "acme/" + v}] = f.commit
+	}
+	f.Handler = NewHandler(HandlerOptions{Repos: repos, Content: f.content, Tokens: fakeTokens{}})
+	const read, write = http.StatusOK, http.StatusForbidden // the handler is read-only
+	for _, v := range repoVerbs {
+		repo := "/api/models/acme/" + v
+		for _, tt := range []struct {
+			method, target string
+			want           int
+		}{
+			{"GET", repo, read},
+			{"HEAD", repo, read},
+			{"GET", repo + "/revision/main", read},
+			{"GET", repo + "/tree/main?recursive=true", read},
+			{"POST", repo + "/paths-info/main", read},
+			{"GET", repo + "/refs", read},
+			{"GET", repo + "/xet-read-token/main", read},
+			{"GET", "/acme/" + v + "/resolve/main/config.json", read},
+			{"POST", repo + "/main", write},
+			{"POST", repo + "/refs", write},
+			{"POST", repo + "/commit/main", write},
+		} {
+			if w := f.do(tt.method, tt.target, "", ""); w.Code != tt.want {
+				t.Errorf("%s %s: status %d, want %d: %s", tt.method, tt.target, w.Code, tt.want, w.Body)
+			}
+		}
+	}
+	for _, tt := range []struct{ method, target string }{
+		{"POST", "/api/models/acme/discussions"},
+		{"GET", "/api/models/acme/xet-write-token/main"},
+		{"GET", "/api/models/acme/tree/xet-write-token/main"},
+	} {
+		if w := f.do(tt.method, tt.target, "", ""); w.Code != write {
+			t.Errorf("%s %s: status %d, want %d: %s", tt.method, tt.target, w.Code, write, w.Body)
 		}
 	}
 }
