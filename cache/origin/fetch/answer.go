@@ -46,7 +46,7 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 func (c *Client) sendTo(ctx context.Context, a *answer, method string, fields []field) (*answer, error) {
 	if a.direct == nil && a.r.Wait != nil {
 		if err := a.r.Wait(ctx); err != nil {
-			return nil, notSent(a.r.Key, err)
+			return nil, &heldError{notSent(a.r.Key, err)}
 		}
 	}
 	if err := c.health.wait(ctx, callStart(ctx)); err != nil {

@@ -13,7 +13,8 @@ import (
 
 // A Redirected holds the address on another server to which the requests for one object were
 // redirected. Later requests skip the first server. While one request asks that for the address, others wait
-// for its answer, and share its error. The zero value has no address. It is safe for concurrent use.
+// for its answer, and share its error. An error of Request.Wait is not shared with a later limit. The zero value
+// has no address. It is safe for concurrent use.
 type Redirected struct {
 	turn flight.Turn // of the request for the address
 	mu   sync.Mutex
@@ -49,12 +50,29 @@ func (r *Redirected) ask(ctx context.Context) (to *destination, answered func(er
 		if to, ok := r.known(); ok {
 			return to, func(error) {}, nil
 		}
-		if answered, err = r.turn.Begin(ctx); err != nil {
+		if answered, err = r.turn.Begin(ctx); err != nil && !mayWaitLonger(ctx, err) {
 			return nil, nil, err
 		}
 	}
 	to, _ = r.known() // since the turn of another request
 	return to, answered, nil
+}
+
+// A heldError is an error of Request.Wait. The request was not sent.
+type heldError struct{ error }
+
+// Unwrap returns the error of Request.Wait.
+func (e *heldError) Unwrap() error { return e.error }
+
+// mayWaitLonger reports whether a request that shares the error of Request.Wait of another one may be sent
+// before the deadline of ctx.
+func mayWaitLonger(ctx context.Context, err error) bool {
+	var hint *origin.HintError
+	if !errors.As(err, new(*heldError)) || !errors.As(err, &hint) || ctx.Err() != nil {
+		return false
+	}
+	end, limited := ctx.Deadline()
+	return !limited || hint.After < time.Until(end)
 }
 
 // note records a redirect to another server.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -238,6 +239,55 @@ func TestPlainRenewalIsPaced(t *testing.T) {
 		if want := []int{1, 1, 2}[i]; waits != want {
 			t.Errorf("%d waits after read %d, want %d", waits, i, want)
 		}
+	}
+}
+
+// Each read of a file waits for a request to the Hub until its own limit. Reads with the same limit share the error.
+func TestPlainRefusalOfOtherRead(t *testing.T) {
+	tests := []struct {
+		name    string
+		at      []time.Duration // starts of the reads; the window ends after 40 s
+		refused int             // reads that fail
+	}{
+		{"one after another", []time.Duration{0, 20 * time.Second, 21 * time.Second}, 1},
+		{"at once", []time.Duration{0, 0, 0, 0, 0}, 5},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := limitedRepo(t, func(w http.ResponseWriter, q *http.Request) {
+					if strings.HasSuffix(q.URL.Path, "/first") {
+						w.Header().Set("RateLimit", `"resolvers";r=0;t=40`)
+						return
+					}
+					w.Header().Set("Content-Range", "bytes 0-9/10")
+					w.WriteHeader(http.StatusPartialContent)
+					_, _ = w.Write([]byte("0123456789"))
+				})
+				if _, _, err := r.get(t.Context(), r.request("test", "/o/n/resolve/C/first"), 1); err != nil {
+					t.Fatal(err)
+				}
+				f := PlainFile{Commit: "C", Path: "a", Size: 10, Git: new([20]byte)}
+				p := NewPlain(r, mapLocator{f.Hash(): f}, nil)
+				var wait sync.WaitGroup
+				var refused atomic.Int64
+				for _, at := range tt.at {
+					wait.Go(func() {
+						time.Sleep(at)
+						switch _, err := p.Chunks(t.Context(), f.Hash().PlainPart(1), codec.ChunkRange{End: 1}, origin.ReadOptions{}); {
+						case errors.Is(err, errNoMore):
+							refused.Add(1)
+						case err != nil:
+							t.Error(err)
+						}
+					})
+				}
+				wait.Wait()
+				if n := int(refused.Load()); n != tt.refused {
+					t.Errorf("%d reads were refused, want %d", n, tt.refused)
+				}
+			})
+		})
 	}
 }
 
