@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,20 +59,24 @@ func newPlainFixture(t *testing.T, files []hubtest.File, change ...func(*Options
 	s := hubtest.New(t)
 	id := s.Commit("model/org/m", "main", files...)
 	r := openRepo(t, s, "hf://org/m", change...)
-	f := &plainFixture{Server: s, ids: map[string]codec.FileID{}}
-	known := mapLocator{}
-	for e, err := range r.List(t.Context(), id, "", true) {
+	f := &plainFixture{Server: s, Plain: NewPlain(r, mapLocator{}, nil), ids: map[string]codec.FileID{}}
+	f.addCommit(t, id)
+	return f
+}
+
+// addCommit makes the files of a commit known.
+func (f *plainFixture) addCommit(t *testing.T, commit string) {
+	t.Helper()
+	for e, err := range f.repo.List(t.Context(), commit, "", true) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if p, ok := e.Plain(); ok {
-			p.Commit = id
-			known[p.Hash()] = p
+			p.Commit = commit
+			f.files.(mapLocator)[p.Hash()] = p
 			f.ids[e.Path] = codec.FileID{File: p.Hash()}
 		}
 	}
-	f.Plain = NewPlain(r, known, nil)
-	return f
 }
 
 // read reads a part of a file as the cache does.
@@ -221,6 +226,50 @@ func TestPlainAddressOfOneUse(t *testing.T) {
 		return true
 	}
 	f.readParallel(t, content)
+}
+
+// A file whose commit the Hub no longer has is read from a newer commit that has it, also behind the first half.
+func TestPlainSquashedHistory(t *testing.T) {
+	content := random(1, 2*plainChunk)
+	for _, isLarge := range []bool{false, true} {
+		f := newPlainFixture(t, []hubtest.File{{Path: "a", Content: content, LFS: isLarge}})
+		if _, err := f.read(t, f.ids["a"], 0, 10); err != nil {
+			t.Fatal(err)
+		}
+		first, ok := f.known.Get(f.ids["a"].File)
+		second := f.Commit("model/org/m", "main", hubtest.File{Path: "moved", Content: content, LFS: isLarge})
+		f.addCommit(t, second)
+		f.Server.Delete("model/org/m", first.Commit)
+		var ranges []string
+		f.Lock()
+		f.Answer = func(w http.ResponseWriter, r *http.Request) bool {
+			f.Lock()
+			defer f.Unlock()
+			if ranges = append(ranges, r.Header.Get("Range")); len(ranges) > 1 || isLarge {
+				return false
+			}
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/%d", 2*plainChunk-1, 2*plainChunk))
+			w.Header().Set("Content-Length", strconv.Itoa(2*plainChunk))
+			w.WriteHeader(http.StatusPartialContent)
+			_, _ = w.Write(content[:plainChunk])
+			panic(http.ErrAbortHandler)
+		}
+		f.Unlock()
+		got, err := f.read(t, f.ids["a"], 0, 2*plainChunk)
+		if !ok || err != nil || !bytes.Equal(got, content) {
+			t.Errorf("large: %t: %d bytes, %v", isLarge, len(got), err)
+		}
+		f.Lock()
+		if want := fmt.Sprintf("bytes=%d-%d", plainChunk, 2*plainChunk-1); !isLarge && ranges[len(ranges)-1] != want {
+			t.Errorf("ranges %q, want the last %s", ranges, want)
+		}
+		f.Unlock()
+		f.Server.Delete("model/org/m", second)
+		f.Forget(f.ids["a"])
+		if _, err := f.read(t, f.ids["a"], 0, 10); !errors.Is(err, origin.ErrNotFound) {
+			t.Errorf("without a commit: %v", err)
+		}
+	}
 }
 
 // The request for a new address waits for its place in the window of the Hub, too.
