@@ -5,6 +5,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -45,16 +46,24 @@ func (r *Repo) classify(resp *http.Response, _ []byte) error {
 	if resp.StatusCode == http.StatusTooManyRequests {
 		return r.limited(resp, sent)
 	}
-	return r.refusal(resp.StatusCode, resp.Header.Get("X-Error-Code"), sent)
+	return r.refusal(resp.StatusCode, resp.Header.Get("X-Error-Code"), r.revisionOf(resp.Request), sent)
 }
 
-// refusal returns the error of a status and a code of the Hub; nil: another status.
-func (r *Repo) refusal(status int, code string, sent bool) error {
+// revisionOf returns the revision in the path of a request; "": none.
+func (r *Repo) revisionOf(q *http.Request) string {
+	rt, _ := parseRoute(strings.TrimPrefix(q.URL.EscapedPath(), r.endpoint.EscapedPath()))
+	return rt.revision
+}
+
+// refusal returns the error of a status and a code of the Hub for a revision; nil: another status.
+func (r *Repo) refusal(status int, code, revision string, sent bool) error {
 	switch {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
 		return nil
 	case code == "GatedRepo":
 		return refused(errGated, "it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login(sent))
+	case code == "RevisionNotFound" && revision != r.address.Revision && commitText.MatchString(revision):
+		return refused(errNoRevision, "the Hub no longer has commit %s", revision)
 	case code == "RevisionNotFound":
 		return refused(errNoRevision, "no branch, tag or commit %s; check the part after @", r.address.Revision)
 	case code == "EntryNotFound":

@@ -467,7 +467,7 @@ func TestPlainFaults(t *testing.T) {
 		}, iofs.ErrPermission, "a: it is gated"},
 		{"deleted revision", func(f *plainFixture) {
 			f.Codes, f.ErrorCodes = map[string]int{"/resolve/": 404}, map[string]string{"/resolve/": "RevisionNotFound"}
-		}, origin.ErrNotFound, "a: no such object: no branch, tag or commit"},
+		}, origin.ErrNotFound, "a: no such object: the Hub no longer has commit "},
 		{"deleted file", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 404} }, origin.ErrNotFound, "a: no such object"},
 		{"500", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 500} }, origin.ErrUnavailable, "500 Internal Server Error"},
 		{"429", func(f *plainFixture) { f.Codes = map[string]int{"/resolve/": 429} }, origin.ErrUnavailable, "allows no more requests"},

@@ -7,6 +7,7 @@ import (
 	iofs "io/fs"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -359,6 +360,36 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// The error of an absent commit names that commit, also at an endpoint with a path.
+func TestAbsentCommit(t *testing.T) {
+	s := hubtest.New(t)
+	const absent = "0123456789abcdef0123456789abcdef01234567"
+	for _, path := range []string{"", "/a%20b/hub"} {
+		hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Error-Code", "RevisionNotFound")
+			w.WriteHeader(http.StatusNotFound)
+		}))
+		defer hub.Close()
+		for address, want := range map[string]string{
+			"hf://org/m":                "the Hub no longer has commit " + absent,
+			"hf://datasets/org/m@a%2Fb": "the Hub no longer has commit " + absent,
+			"hf://org/m@" + absent:      "no branch, tag or commit " + absent + "; check the part after @",
+		} {
+			r := openRepo(t, s, address, func(o *Options) { o.Endpoint = hub.URL + path })
+			f := PlainFile{Commit: absent, Path: "a/resolve/x", Size: 10, Git: new([20]byte)}
+			_, err := NewPlain(r, mapLocator{f.Hash(): f}, nil).Chunks(t.Context(), f.Hash().PlainPart(1), codec.ChunkRange{End: 1}, origin.ReadOptions{})
+			if err == nil || !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s%s, content: %v, want %q", address, path, err, want)
+			}
+			for _, err := range r.List(t.Context(), absent, "dir", true) {
+				if err == nil || err.Error() != want {
+					t.Errorf("%s%s, listing: %v, want %q", address, path, err, want)
+				}
+			}
+		}
+	}
+}
+
 // The next step names a token only if it is absent. One that is not sent over http needs another endpoint.
 func TestRefusalsWithoutToken(t *testing.T) {
 	token := func(value string, err error) func() (string, error) {
@@ -388,7 +419,7 @@ func TestRefusalsWithoutToken(t *testing.T) {
 				"GatedRepo": "it is gated: request access at " + tt.endpoint + "/o/n, and " + tt.want,
 				"":          "no such repository, or a private one; check the name, and for a private one " + tt.want,
 			} {
-				if err := r.refusal(http.StatusUnauthorized, code, false); err == nil || err.Error() != text {
+				if err := r.refusal(http.StatusUnauthorized, code, "", false); err == nil || err.Error() != text {
 					t.Errorf("error %q\n want %q", err, text)
 				}
 			}
