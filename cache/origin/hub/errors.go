@@ -114,11 +114,11 @@ func (r *Repo) limited(resp *http.Response, sent bool) error {
 // errNoMore is the kind of noMore.
 var errNoMore = fmt.Errorf("%w: the Hub allows no more requests", origin.ErrUnavailable)
 
-// noMore is the error of a request that the Hub does not allow for some time. It ends with a next step, if there
-// is one.
+// noMore is the error of a request that the Hub does not allow for some time; 0: unknown. It ends with a next step,
+// if there is one.
 func noMore(after time.Duration, tries int, step string) error {
-	return &origin.HintError{
-		Err:   fmt.Errorf("%w for %v%s", errNoMore, after.Round(time.Second), step),
-		After: after, Tries: tries,
+	if known := after.Round(time.Second); known > 0 {
+		step = fmt.Sprintf(" for %v%s", known, step)
 	}
+	return &origin.HintError{Err: fmt.Errorf("%w%s", errNoMore, step), After: after, Tries: tries}
 }

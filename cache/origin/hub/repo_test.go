@@ -340,8 +340,8 @@ func TestRefusals(t *testing.T) {
 		{"403", true, 403, "", iofs.ErrPermission, "the Hub says 403 Forbidden; check the permissions of the token at URL/settings/tokens"},
 		{"no such revision", false, 404, "RevisionNotFound", iofs.ErrNotExist, "no branch, tag or commit v9; check the part after @"},
 		{"500", false, 500, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the server says 500 Internal Server Error, 2 times`},
-		{"429", true, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests for 0s, 2 times`},
-		{"429, anonymous", false, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests for 0s; a token (HF_TOKEN) raises the limit, 2 times`},
+		{"429", true, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests, 2 times`},
+		{"429, anonymous", false, 429, "", origin.ErrUnavailable, `"revision v9": origin unavailable: the Hub allows no more requests; a token (HF_TOKEN) raises the limit, 2 times`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
