@@ -175,12 +175,12 @@ func notArray(b []byte, err error) error {
 //	Link: <https://huggingface.co/api/models/o/n/tree/main?cursor=…>; rel="next"
 func (r *Repo) nextPage(from string, header http.Header) (string, error) {
 	for _, value := range header.Values("Link") {
-		for link := range strings.SplitSeq(value, ", ") {
-			address, parameters, _ := strings.Cut(strings.TrimSpace(link), ">")
+		for link := range strings.SplitSeq(value, "<") { // no address has one
+			address, parameters, _ := strings.Cut(link, ">")
 			if !strings.Contains(parameters, `rel="next"`) && !strings.Contains(parameters, "rel=next") {
 				continue
 			}
-			return r.inside(from, strings.TrimPrefix(address, "<"))
+			return r.inside(from, address)
 		}
 	}
 	return "", nil

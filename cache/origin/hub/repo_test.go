@@ -645,6 +645,33 @@ func TestParseRateLimit(t *testing.T) {
 	}
 }
 
+// The link to the next page may be one of several, with and without spaces behind the commas.
+func TestNextPage(t *testing.T) {
+	r, err := Open(Address{Model, "o", "n", "main", ""}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	const prev, next = `<https://huggingface.co/api/a?cursor=1>; rel="prev"`, `<https://huggingface.co/api/a?x=1,+2&cursor=3>`
+	tests := []struct {
+		links []string
+		want  string
+	}{
+		{[]string{next + `; rel="next"`}, "/api/a?x=1,+2&cursor=3"},
+		{[]string{prev + ", " + next + `; rel="next"`}, "/api/a?x=1,+2&cursor=3"},
+		{[]string{prev + "," + next + `; rel="next"`}, "/api/a?x=1,+2&cursor=3"},
+		{[]string{next + "; rel=next," + prev}, "/api/a?x=1,+2&cursor=3"},
+		{[]string{prev, next + `;title="a, b";rel="next"`}, "/api/a?x=1,+2&cursor=3"},
+		{[]string{prev + "," + prev}, ""},
+		{nil, ""},
+	}
+	for _, tt := range tests {
+		if got, err := r.nextPage("https://huggingface.co/api/a?cursor=2", http.Header{"Link": tt.links}); got != tt.want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", tt.links, got, err, tt.want)
+		}
+	}
+}
+
 // FuzzPage checks that no answer of the Hub causes a panic or an impossible entry.
 func FuzzPage(f *testing.F) {
 	f.Add([]byte(`[{"type":"file","path":"a","size":1,"oid":"0000000000000000000000000000000000000000"}]`))
