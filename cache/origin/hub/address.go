@@ -147,16 +147,21 @@ func (a Address) String() string {
 	}
 	text += a.ID()
 	if a.Revision != "" && a.Revision != "main" {
-		revision := a.Revision
-		if !strings.HasPrefix(revision, "refs/") {
-			revision = strings.ReplaceAll(revision, "/", "%2F")
-		}
-		text += "@" + revision
+		text += "@" + escapeRevision(a.Revision)
 	}
 	if a.Path != "" {
 		text += "/" + a.Path
 	}
 	return text
+}
+
+// escapeRevision is the inverse of parseRevision.
+func escapeRevision(revision string) string {
+	prefix := ""
+	if parts := strings.SplitN(revision, "/", 3); len(parts) == 3 && parts[0] == "refs" {
+		prefix, revision = "refs/"+parts[1]+"/", parts[2]
+	}
+	return prefix + strings.ReplaceAll(revision, "/", "%2F")
 }
 
 // ID returns owner/name.
