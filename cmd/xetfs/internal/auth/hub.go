@@ -13,6 +13,7 @@ import (
 // A Hub has the token of the Hugging Face Hub, where its own programs have it.
 type Hub struct {
 	value string // of the environment; "": that in file
+	name  string // of the variable with the value
 	file  string // "": no token
 	named bool   // the environment names the file, so it must exist
 }
@@ -25,7 +26,7 @@ func NewHub(getenv func(name string) string) Hub {
 	}
 	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
 		if value := strings.TrimSpace(getenv(name)); value != "" {
-			return Hub{value: value}
+			return Hub{value: value, name: name}
 		}
 	}
 	if file := getenv("HF_TOKEN_PATH"); file != "" {
@@ -64,7 +65,7 @@ func IsTrue(value string) bool {
 // renewed. Errors do not contain the token.
 func (h Hub) Token() (string, error) {
 	if h.value != "" {
-		return h.value, checkHubToken(h.value, "HF_TOKEN")
+		return h.value, checkHubToken(h.value, h.name)
 	}
 	if h.file == "" {
 		return "", nil

@@ -36,6 +36,7 @@ func TestHubToken(t *testing.T) {
 		{"implicit token disabled", map[string]string{"HF_TOKEN": canary, "HF_HUB_DISABLE_IMPLICIT_TOKEN": "YES"}, "", ""},
 		{"named file is absent", map[string]string{"HF_TOKEN_PATH": absent}, "", "no such file"},
 		{"two lines", map[string]string{"HF_TOKEN": canary + "\nx"}, "", "HF_TOKEN: a token has other characters"},
+		{"two lines in the older name", map[string]string{"HUGGING_FACE_HUB_TOKEN": canary + "\nx"}, "", "HUGGING_FACE_HUB_TOKEN: a token has other characters"},
 		{"long", map[string]string{"HF_TOKEN": canary + strings.Repeat("x", maxToken)}, "", "longer than 4096 bytes"},
 	}
 	for _, tt := range tests {
