@@ -1,9 +1,11 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -29,7 +31,7 @@ func NewHub(getenv func(name string) string) Hub {
 			return Hub{value: value, name: name}
 		}
 	}
-	if file := getenv("HF_TOKEN_PATH"); file != "" {
+	if file := expand(getenv("HF_TOKEN_PATH"), getenv); file != "" {
 		return Hub{file: file, named: true}
 	}
 	if home := hubHome(getenv); home != "" {
@@ -40,16 +42,25 @@ func NewHub(getenv func(name string) string) Hub {
 
 // hubHome returns the folder of the Hub's own programs; "": none.
 func hubHome(getenv func(name string) string) string {
-	if home := getenv("HF_HOME"); home != "" {
+	if home := expand(getenv("HF_HOME"), getenv); home != "" {
 		return home
 	}
-	if caches := getenv("XDG_CACHE_HOME"); filepath.IsAbs(caches) {
+	if caches := expand(getenv("XDG_CACHE_HOME"), getenv); filepath.IsAbs(caches) {
 		return filepath.Join(caches, "huggingface")
 	}
 	if home := getenv("HOME"); filepath.IsAbs(home) {
 		return filepath.Join(home, ".cache/huggingface")
 	}
 	return ""
+}
+
+// expand replaces ~ at the start of a path, and variables in it, as the Hub's own programs do. Unset variables
+// remain.
+func expand(path string, getenv func(name string) string) string {
+	if home := getenv("HOME"); home != "" && (path == "~" || strings.HasPrefix(path, "~/")) {
+		path = home + path[1:]
+	}
+	return os.Expand(path, func(name string) string { return cmp.Or(getenv(name), "$"+name) })
 }
 
 // IsTrue reports whether the value of a variable of the Hub switches something on.
