@@ -32,10 +32,7 @@ func Create(path string, stdout io.Writer) (*File, error) {
 }
 
 func create(path string) (*File, error) {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
-	}
+	target, mode := targetOf(path), fs.FileMode(0o666) // and the umask
 	info, err := os.Stat(target)
 	switch {
 	case err == nil && info.IsDir():
@@ -46,9 +43,42 @@ func create(path string) (*File, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	temp := filepath.Join(filepath.Dir(target), ".xetfs-html-"+rand.Text())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the umask decides
-	return &File{Writer: f, file: f, target: target, temp: temp}, err
+	if info != nil {
+		mode = info.Mode().Perm()
+	}
+	folder, _ := filepath.Split(target)
+	temp := folder + ".xetfs-html-" + rand.Text()
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, err
+	}
+	page := &File{Writer: f, file: f, target: target, temp: temp}
+	if info != nil {
+		if err := f.Chmod(mode); err != nil { // the umask does not apply
+			page.Discard()
+			return nil, err
+		}
+	}
+	return page, nil
+}
+
+// maxLinks bounds a chain of links, as in Linux.
+const maxLinks = 40
+
+// targetOf returns the path behind links. The file there may be absent.
+func targetOf(path string) string {
+	for range maxLinks {
+		link, err := os.Readlink(path)
+		if err != nil {
+			break // no link, or absent
+		}
+		if !filepath.IsAbs(link) {
+			folder, _ := filepath.Split(path) // not cleaned: .. behind a linked folder leads elsewhere
+			link = folder + link
+		}
+		path = link
+	}
+	return path
 }
 
 // Commit ends the output. A regular file appears under its name, with all its bytes on disk.
