@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
@@ -28,7 +30,7 @@ type HandlerOptions struct {
 	Private bool // by the answer of a repository
 
 	// Report is called with an error that ends an answer early, or is one of the server or its upstream.
-	// nil: no call.
+	// It is also called with a LeftOutError, once for each commit. nil: no call.
 	Report func(r *http.Request, err error)
 }
 
@@ -45,7 +47,12 @@ type User struct {
 }
 
 // A handler serves the Hub API.
-type handler struct{ o HandlerOptions }
+type handler struct {
+	o HandlerOptions
+
+	mu      sync.Mutex
+	leftOut *lru.Cache[string, struct{}] // commits whose LeftOutError was reported; guarded by mu
+}
 
 // NewHandler returns a handler with the routes of the package comment. It checks no tokens: the
 // Repos decide by the context what a request may read.
@@ -53,7 +60,9 @@ type handler struct{ o HandlerOptions }
 // A file is served directly, with ranges and an ETag, beside the headers of the Xet protocol. A
 // redirect to the same host would lose these headers in huggingface_hub. A read error after the
 // first byte aborts the connection.
-func NewHandler(o HandlerOptions) http.Handler { return &handler{o} }
+func NewHandler(o HandlerOptions) http.Handler {
+	return &handler{o: o, leftOut: lru.New[string, struct{}](maxLeftOut, nil)}
+}
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // serveInfo sends the facts about a commit and the names of all files. Clients that poll send the
@@ -38,10 +37,12 @@ func (h *handler) serveInfo(w http.ResponseWriter, r *http.Request, rt route, c 
 	}
 	out := &abortWriter{w: w}
 	out.write(b[:len(b)-1], []byte(`,"siblings":[`))
-	if err := writeSiblings(out, r, c, isTrue(query.Get("blobs"))); err != nil {
+	var left LeftOutError
+	if err := writeSiblings(out, r, c, isTrue(query.Get("blobs")), &left); err != nil {
 		h.report(r, err)
 		out.abort()
 	}
+	h.reportLeftOut(r, c, &left)
 	out.write([]byte("]}"))
 	return nil
 }
@@ -63,13 +64,13 @@ func (h *handler) info(id RepoID, c Commit) repoInfo {
 }
 
 // writeSiblings writes the files of a commit as JSON.
-func writeSiblings(out *abortWriter, r *http.Request, c Commit, blobs bool) error {
+func writeSiblings(out *abortWriter, r *http.Request, c Commit, blobs bool, left *LeftOutError) error {
 	first := true
 	for f, err := range below(r.Context(), c, "", "") {
 		if err != nil {
 			return err
 		}
-		if f.IsDir || !utf8.ValidString(f.Path) {
+		if f.IsDir || left.has(f.Path) {
 			continue
 		}
 		b, err := json.Marshal(f.sibling(c, blobs))

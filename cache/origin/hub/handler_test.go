@@ -273,15 +273,31 @@ func TestTreePageIsCheap(t *testing.T) {
 	}
 }
 
-// A name that is no UTF-8 has no form in JSON. It is left out of listings, and can be read.
+// A name that is no UTF-8 has no form in JSON. It is left out of listings, with one report for the commit, and can
+// be read.
 func TestNamesThatAreNotUTF8(t *testing.T) {
+	targets := []string{"/api/models/owner/name", "/api/models/owner/name/tree/main", "/api/models/owner/name/tree/main?recursive=true&limit=3"}
 	f := newFixture(t)
-	f.commit.add("caf\xe9", []byte("x"), false)
-	for _, target := range []string{"/api/models/owner/name", "/api/models/owner/name/tree/main"} {
-		if w := f.do("GET", target, "", ""); strings.Contains(w.Body.String(), "caf") {
-			t.Errorf("%s: %s", target, w.Body)
+	for _, target := range targets {
+		f.do("GET", target, "", "")
+	}
+	if n := f.reports.Load(); n != 0 {
+		t.Errorf("%d reports about names that are UTF-8", n)
+	}
+	for _, first := range targets {
+		f := newFixture(t)
+		f.commit.add("caf\xe9", []byte("x"), false)
+		f.commit.add("b\xff", []byte("x"), false)
+		for _, target := range append([]string{first}, targets...) {
+			if w := f.do("GET", target, "", ""); strings.Contains(w.Body.String(), "caf") {
+				t.Errorf("%s: %s", target, w.Body)
+			}
+		}
+		if n := f.reports.Load(); n != 1 {
+			t.Errorf("%s: %d reports", first, n)
 		}
 	}
+	f.commit.add("caf\xe9", []byte("x"), false)
 	if w := f.do("GET", "/owner/name/resolve/main/caf%E9", "", ""); w.Code != 200 || w.Body.String() != "x" {
 		t.Errorf("status %d, %q", w.Code, w.Body)
 	}

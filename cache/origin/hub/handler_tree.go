@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	iofs "io/fs"
 	"iter"
 	"mime"
@@ -23,8 +24,7 @@ const (
 )
 
 // serveTree sends one page of a folder. The header Link has the address of the next page, whose
-// cursor is the last path of this page. Names that are not UTF-8 are left out: JSON has no form
-// for them.
+// cursor is the last path of this page.
 func (h *handler) serveTree(w http.ResponseWriter, r *http.Request, rt route, c Commit) error {
 	query := r.URL.Query()
 	limit, after, err := pageOf(query, rt.path)
@@ -41,12 +41,14 @@ func (h *handler) serveTree(w http.ResponseWriter, r *http.Request, rt route, c 
 	if isTrue(query.Get("recursive")) {
 		walk = below(r.Context(), c, rt.path, after)
 	}
+	var left LeftOutError
+	defer func() { h.reportLeftOut(r, c, &left) }()
 	entries := []treeEntry{}
 	for f, err := range walk {
 		switch {
 		case err != nil:
 			return err
-		case !utf8.ValidString(f.Path):
+		case left.has(f.Path):
 			continue
 		case len(entries) == limit:
 			w.Header().Set("Link", nextPage(r, entries[limit-1].Path))
@@ -55,6 +57,45 @@ func (h *handler) serveTree(w http.ResponseWriter, r *http.Request, rt route, c 
 		entries = append(entries, f.entry(c, isTrue(query.Get("expand")), h.o.Tokens != nil))
 	}
 	return SendJSON(w, r, http.StatusOK, entries)
+}
+
+// A LeftOutError reports entries that an answer leaves out. JSON has no form for names that are not UTF-8.
+type LeftOutError struct {
+	Count int
+	First string // path of one
+}
+
+// Error implements error.
+func (e *LeftOutError) Error() string {
+	return fmt.Sprintf("%d entries with names that are not UTF-8, first %q", e.Count, e.First)
+}
+
+// has reports whether an entry is left out, and counts it.
+func (e *LeftOutError) has(path string) bool {
+	if utf8.ValidString(path) {
+		return false
+	}
+	if e.Count++; e.Count == 1 {
+		e.First = path
+	}
+	return true
+}
+
+// maxLeftOut bounds the commits whose LeftOutError is reported once only.
+const maxLeftOut = 1000
+
+// reportLeftOut reports the entries that an answer has left out, once for each commit.
+func (h *handler) reportLeftOut(r *http.Request, c Commit, left *LeftOutError) {
+	if left.Count == 0 {
+		return
+	}
+	h.mu.Lock()
+	_, again := h.leftOut.Get(c.ID())
+	h.leftOut.Add(c.ID(), struct{}{}, 1)
+	h.mu.Unlock()
+	if !again {
+		h.report(r, left)
+	}
 }
 
 // pageOf returns the number of entries of a page, and the name or path behind which it begins.
