@@ -142,7 +142,7 @@ func (a *answer) classify() error {
 	if a.c.o.Classify == nil || a.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
-	body, _ := origin.ReadBounded(a, 0, smallBody) // a part is better than nothing
+	body, _ := origin.ReadBounded(a, 0, smallBody) // without a complete one, status and headers decide
 	return a.c.o.Classify(a.Response, body)
 }
 
