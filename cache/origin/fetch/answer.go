@@ -30,11 +30,11 @@ func (c *Client) send(ctx context.Context, method string, r *Request, fields ...
 	if to == nil {
 		return c.sendTo(ctx, &answer{c: c, r: r, caller: ctx}, method, fields)
 	}
-	direct, answered, err := to.ask(ctx)
+	direct, end, err := to.ask(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { answered(to.ended(ctx, direct, a, err)) }()
+	defer func() { end(to.ended(ctx, direct, a, err)) }()
 	next := &answer{c: c, r: r, caller: ctx, direct: direct}
 	if direct == nil {
 		next.moved = to.note
@@ -67,7 +67,7 @@ func (c *Client) sendTo(ctx context.Context, a *answer, method string, fields []
 		return nil, a.err
 	}
 	a.guard.restart()
-	answered(ctx, a.Response)
+	noteAnswer(ctx, a.Response)
 	if isBusy(a.StatusCode) {
 		pool.congested(a.guard.start)
 	}
@@ -120,15 +120,15 @@ func (a *answer) newRequest(ctx context.Context, method string) (*http.Request, 
 	return http.NewRequestWithContext(ctx, method, address, nil)
 }
 
-// answered reports the headers of an answer to the call of ctx.
-func answered(ctx context.Context, resp *http.Response) {
+// noteAnswer reports the headers of an answer to the call of ctx.
+func noteAnswer(ctx context.Context, resp *http.Response) {
 	call, ok := ctx.Value(callKey{}).(*call)
 	switch {
 	case !ok || isTemporary(resp.StatusCode):
 	case resp.Request.Method == http.MethodHead:
-		call.answered(0)
+		call.extend(0)
 	default:
-		call.answered(resp.ContentLength)
+		call.extend(resp.ContentLength)
 	}
 }
 
@@ -189,7 +189,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	if n > 0 {
 		a.received += int64(n)
 		a.guard.received(n)
-		a.c.health.answered()
+		a.c.health.heard()
 	}
 	return n, err
 }

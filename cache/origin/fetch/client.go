@@ -111,7 +111,7 @@ func (c *Client) probe(ctx context.Context, base *url.URL) {
 		return
 	}
 	resp.Body.Close()
-	c.health.answered()
+	c.health.heard()
 }
 
 // Close ends the probes and closes the idle connections.
@@ -197,8 +197,8 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	failed = false
-	t.c.health.answered()
-	answered(ctx, resp)
+	t.c.health.heard()
+	noteAnswer(ctx, resp)
 	if isBusy(resp.StatusCode) {
 		p.congested(start)
 	}

@@ -79,8 +79,8 @@ func (c *Counters) succeeded() {
 	}
 }
 
-// answered counts an answer by its status.
-func (c *Counters) answered(status int) {
+// countStatus counts an answer by its status.
+func (c *Counters) countStatus(status int) {
 	switch {
 	case status == http.StatusNotFound:
 		c.notFound.Add(1)
@@ -113,7 +113,7 @@ func (t *countedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.c.firstByte.Add(time.Since(start))
-	t.c.answered(resp.StatusCode)
+	t.c.countStatus(resp.StatusCode)
 	resp.Body = &countedBody{resp.Body, r.Context(), t.c}
 	return resp, nil
 }

@@ -70,7 +70,7 @@ func (x *exchange) run() *attempt {
 	}
 	at := x.decide()
 	if at.err == nil {
-		x.c.health.answered()
+		x.c.health.heard()
 		x.c.hedges.add(time.Since(start))
 	}
 	return at

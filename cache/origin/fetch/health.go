@@ -28,7 +28,7 @@ const (
 // without any answer. While it is down, only probes are sent. The first answer ends this state
 // and all waits for it.
 type health struct {
-	probe func(ctx context.Context) // sends a request and calls answered
+	probe func(ctx context.Context) // sends a request and calls heard
 	log   *slog.Logger
 
 	epoch  time.Time
@@ -61,8 +61,8 @@ func newHealth(log *slog.Logger, probe func(ctx context.Context)) *health {
 // errHealed is the cause of an attempt that ends because a later one has an answer.
 var errHealed = errors.New("a later request was answered")
 
-// answered reports headers or bytes of an answer.
-func (h *health) answered() {
+// heard reports headers or bytes of an answer.
+func (h *health) heard() {
 	h.last.Store(int64(time.Since(h.epoch)))
 	if h.silent.Load() {
 		h.heal()

@@ -39,9 +39,9 @@ const (
 // limits are the Limits of a Client and the state that its calls share.
 type limits struct {
 	Limits
-	answered atomic.Bool
-	bytes    atomic.Int64 // of data that arrived
-	noticed  atomic.Bool
+	hasAnswered atomic.Bool
+	bytes       atomic.Int64 // of data that arrived
+	noticed     atomic.Bool
 
 	mu    sync.Mutex
 	began time.Time // of the period of Limits.First; guarded by mu
@@ -136,7 +136,7 @@ func (c *call) Deadline() (time.Time, bool) {
 
 // endLocked returns the time at which the call reaches its limit.
 func (c *call) endLocked() (end time.Time, limited bool) {
-	if c.limits.First > 0 && !c.limits.answered.Load() {
+	if c.limits.First > 0 && !c.limits.hasAnswered.Load() {
 		return c.first.Add(c.limits.First), true
 	}
 	return c.start.Add(c.period), c.period > 0
@@ -190,7 +190,7 @@ func (c *call) waitLocked(now time.Time) (wait time.Duration, ok bool) {
 // flowsLocked reports whether the server as a whole delivers data.
 func (c *call) flowsLocked(now time.Time) bool {
 	received := c.limits.bytes.Load() - c.bytes
-	return c.data && c.limits.answered.Load() && float64(received) >= dataRate*now.Sub(c.start).Seconds()
+	return c.data && c.limits.hasAnswered.Load() && float64(received) >= dataRate*now.Sub(c.start).Seconds()
 }
 
 // needsNotice reports whether to call Waiting now.
@@ -198,7 +198,7 @@ func (c *call) needsNotice() bool {
 	c.mu.Lock()
 	waits := c.timer != nil && time.Since(c.start) >= c.limits.Notice
 	c.mu.Unlock()
-	return waits && c.limits.Waiting != nil && (!c.data || !c.limits.answered.Load()) && !c.limits.noticed.Swap(true)
+	return waits && c.limits.Waiting != nil && (!c.data || !c.limits.hasAnswered.Load()) && !c.limits.noticed.Swap(true)
 }
 
 // end ends the call, and returns the error to report for err.
@@ -213,7 +213,7 @@ func (c *call) end(k names.Key, err error) error {
 	switch reached := errors.As(err, &limit); {
 	case !reached:
 		return err
-	case c.limits.First > 0 && !c.limits.answered.Load():
+	case c.limits.First > 0 && !c.limits.hasAnswered.Load():
 		return fmt.Errorf("%q: %w: no answer within %v s%s", k, origin.ErrUnavailable, c.limits.First.Seconds(), limit.reason())
 	case limit.last == nil:
 		return fmt.Errorf("%q: %w: too slow, not complete within %v s", k, origin.ErrUnavailable, period.Seconds())
@@ -224,10 +224,10 @@ func (c *call) end(k names.Key, err error) error {
 // maxTimed is the longest document that moves a limit.
 const maxTimed = 1 << 30
 
-// answered moves the limit when an answer has begun. size is the length of a document; -1:
+// extend moves the limit when an answer has begun. size is the length of a document; -1:
 // unknown.
-func (c *call) answered(size int64) {
-	c.limits.answered.Store(true)
+func (c *call) extend(size int64) {
+	c.limits.hasAnswered.Store(true)
 	if c.limits.Read > 0 {
 		seconds := min(max(size, 0), maxTimed) / documentRate
 		c.mu.Lock()

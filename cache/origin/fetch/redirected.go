@@ -43,19 +43,19 @@ func (r *Redirected) known() (to *destination, ok bool) {
 	return r.to, r.to != nil || r.none
 }
 
-// ask returns the address; nil: the request goes to the first server. Other requests may wait until answered
+// ask returns the address; nil: the request goes to the first server. Other requests may wait until end
 // is called.
-func (r *Redirected) ask(ctx context.Context) (to *destination, answered func(error), err error) {
-	for answered == nil {
+func (r *Redirected) ask(ctx context.Context) (to *destination, end func(error), err error) {
+	for end == nil {
 		if to, ok := r.known(); ok {
 			return to, func(error) {}, nil
 		}
-		if answered, err = r.turn.Begin(ctx); err != nil && !mayWaitLonger(ctx, err) {
+		if end, err = r.turn.Begin(ctx); err != nil && !mayWaitLonger(ctx, err) {
 			return nil, nil, err
 		}
 	}
 	to, _ = r.known() // since the turn of another request
-	return to, answered, nil
+	return to, end, nil
 }
 
 // A heldError is an error of Request.Wait. The request was not sent.
