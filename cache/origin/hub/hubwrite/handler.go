@@ -22,7 +22,7 @@ type Options struct {
 	Repos  Repos
 	Limits Limits
 
-	Commits int           // at a time; 0: 16. Further ones wait up to SlotWait and then get 429
+	Commits int           // at a time; 0: 16. Further ones wait up to Wait and then get 429
 	Puts    int           // of large files at a time; 0: 16
 	Wait    time.Duration // for a slot; 0: 30 s
 	Idle    time.Duration // without a byte of a body; 0: 1 minute
