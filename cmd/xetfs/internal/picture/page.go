@@ -39,7 +39,6 @@ type legend struct{ Class, Text string }
 // A section is one object or file with its strips.
 type section struct {
 	Name   string
-	Note   string
 	Strips []*Strip
 	Drawn  []drawnStrip
 }
@@ -53,7 +52,7 @@ func (p *page) write(w io.Writer) error {
 	merged := false
 	for i := range p.Sections {
 		s := &p.Sections[i]
-		s.Name, s.Note = shorten(s.Name), shorten(s.Note)
+		s.Name = shorten(s.Name)
 		for _, strip := range s.Strips {
 			drawn := strip.draw(groups)
 			merged = merged || drawn.Merged != ""
