@@ -33,7 +33,6 @@ var (
 	namePart     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 	revisionText = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/+=@-]*$`)
 	escapedSlash = strings.NewReplacer("%2F", "/", "%2f", "/")
-	commitText   = regexp.MustCompile(`^[0-9a-f]{40}$`)
 )
 
 // ParseAddress parses the address of a repository. A slash in a revision is written %2F, except
@@ -76,7 +75,7 @@ func ParseOwner(text string) (owner string, ok bool) {
 }
 
 // Source returns the address of a repository on the branch main.
-func (id RepoID) Source() string { return Scheme + id.Type.folder() + "/" + id.Name }
+func (id RepoID) Source() string { return Scheme + id.Type.Folder() + "/" + id.Name }
 
 // parseRevision removes the revision from the start of rest.
 func (a *Address) parseRevision(rest *string) error {
@@ -125,8 +124,8 @@ func checkRevision(text string) error {
 }
 
 func checkPath(path string) error {
-	if len(path) > maxPath {
-		return fmt.Errorf("a path of %d bytes, at most %d are allowed", len(path), maxPath)
+	if len(path) > MaxPath {
+		return fmt.Errorf("a path of %d bytes, at most %d are allowed", len(path), MaxPath)
 	}
 	if path == "" {
 		return nil
@@ -143,7 +142,7 @@ func checkPath(path string) error {
 func (a Address) String() string {
 	text := Scheme
 	if a.Type != Model {
-		text += string(a.Type) + "s/"
+		text += a.Type.Folder() + "/"
 	}
 	text += a.ID()
 	if a.Revision != "" && a.Revision != "main" {
@@ -171,23 +170,15 @@ func (a Address) ID() string { return a.Owner + "/" + a.Name }
 func (a Address) Symbol() string { return string(a.Type) + "/" + a.ID() }
 
 // IsCommit reports whether the revision is a commit, which never changes.
-func (a Address) IsCommit() bool { return commitText.MatchString(a.Revision) }
+func (a Address) IsCommit() bool { return IsCommitID(a.Revision) }
 
-// page returns the path of the repository's page in a browser. It begins its resolve URLs, too.
-func (a Address) page() string {
-	if a.Type == Model {
-		return "/" + a.ID()
-	}
-	return "/" + string(a.Type) + "s/" + a.ID()
-}
-
-// api returns the path of the API of the repository.
-func (a Address) api() string { return "/api/" + string(a.Type) + "s/" + a.ID() }
+// repo returns the repository.
+func (a Address) repo() RepoID { return RepoID{a.Type, a.ID()} }
 
 // resolve returns the path of the content of a file.
 func (a Address) resolve(commit, path string) string {
 	if a.Type == Bucket {
-		return a.page() + "/resolve/" + escapePath(path)
+		return a.repo().Page() + "/resolve/" + escapePath(path)
 	}
-	return a.page() + "/resolve/" + url.PathEscape(commit) + "/" + escapePath(path)
+	return a.repo().Page() + "/resolve/" + url.PathEscape(commit) + "/" + escapePath(path)
 }

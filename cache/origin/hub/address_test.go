@@ -73,7 +73,7 @@ func TestAddressURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for got, want := range map[string]string{
-		a.api():                       "/api/datasets/org/d",
+		a.repo().API():                "/api/datasets/org/d",
 		a.resolve("0123", "x y/z?#%"): "/datasets/org/d/resolve/0123/x%20y/z%3F%23%25",
 		a.Symbol():                    "dataset/org/d",
 		a.String():                    "hf://datasets/org/d@a%2Fb",
@@ -96,8 +96,8 @@ func FuzzParseAddress(f *testing.F) {
 		if again, err := ParseAddress(a.String()); err != nil || again != a {
 			t.Errorf("%q: %+v becomes %+v, %v", text, a, again, err)
 		}
-		if strings.ContainsAny(a.api()+a.Revision, "?#%\\\n ") || strings.Contains(a.api()+a.Revision, "..") {
-			t.Errorf("%q: %s, %s", text, a.api(), a.Revision)
+		if strings.ContainsAny(a.repo().API()+a.Revision, "?#%\\\n ") || strings.Contains(a.repo().API()+a.Revision, "..") {
+			t.Errorf("%q: %s, %s", text, a.repo().API(), a.Revision)
 		}
 	})
 }

@@ -61,8 +61,8 @@ func (r *Repo) refusal(status int, code, revision string, sent bool) error {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
 		return nil
 	case code == "GatedRepo":
-		return refused(errGated, "it is gated: request access at %s%s, and %s", r.endpoint, r.address.page(), r.login(sent))
-	case code == "RevisionNotFound" && revision != r.address.Revision && commitText.MatchString(revision):
+		return refused(errGated, "it is gated: request access at %s%s, and %s", r.endpoint, r.address.repo().Page(), r.login(sent))
+	case code == "RevisionNotFound" && revision != r.address.Revision && IsCommitID(revision):
 		return refused(errNoRevision, "the Hub no longer has commit %s", revision)
 	case code == "RevisionNotFound":
 		return refused(errNoRevision, "no branch, tag or commit %s; check the part after @", r.address.Revision)

@@ -77,7 +77,7 @@ func (r *Repo) List(ctx context.Context, commit, dir string, recursive bool) ite
 // listURL returns the path and query of the first page.
 func (r *Repo) listURL(commit, dir string, recursive bool) string {
 	a := r.current()
-	path := a.api() + "/tree"
+	path := a.repo().API() + "/tree"
 	if a.Type != Bucket {
 		path += "/" + url.PathEscape(commit)
 	}

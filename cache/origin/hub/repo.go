@@ -135,7 +135,7 @@ const maxInfo = 16 << 20
 // the error is origin.ErrUnchanged.
 func (r *Repo) Resolve(ctx context.Context, tag string) (State, error) {
 	a := r.current()
-	path := a.api()
+	path := a.repo().API()
 	if a.Type != Bucket {
 		path += "/revision/" + url.PathEscape(a.Revision) + "?expand=sha&expand=lastModified"
 	}
@@ -167,7 +167,7 @@ func (r *Repo) readInfo(b []byte, header http.Header) (State, error) {
 		if info.UpdatedAt.IsZero() {
 			return State{}, codec.Corrupt("description of the bucket", 0, "no time of the last change")
 		}
-	} else if !commitText.MatchString(st.ID) {
+	} else if !IsCommitID(st.ID) {
 		return State{}, codec.Corrupt("description of the repository", 0, "its commit %.80q is not 40 hex digits", st.ID)
 	}
 	if r.address.IsCommit() && st.ID != r.address.Revision {

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -35,14 +36,25 @@ type route struct {
 const (
 	maxRepoName = 200
 	maxRevision = 255
-	maxPath     = 4095
+	MaxPath     = 4095 // of a file
 )
 
 // typeFolders are the first segments of paths by type. Models need none for files.
 var typeFolders = map[string]RepoType{"models": Model, "datasets": Dataset, "spaces": Space}
 
-// folder is the inverse of typeFolders.
-func (t RepoType) folder() string { return string(t) + "s" }
+// Folder returns the first segment of paths: models for Model.
+func (t RepoType) Folder() string { return string(t) + "s" }
+
+// Page returns the escaped path of the repository's page in a browser. Paths of files begin with it, too.
+func (id RepoID) Page() string {
+	if id.Type == Model {
+		return "/" + escapePath(id.Name)
+	}
+	return "/" + id.Type.Folder() + "/" + escapePath(id.Name)
+}
+
+// API returns the escaped path of the repository in the API.
+func (id RepoID) API() string { return "/api/" + id.Type.Folder() + "/" + escapePath(id.Name) }
 
 // RepoOf returns the repository in the escaped path of a request. It returns false for a path that is
 // no route of a repository.
@@ -71,7 +83,7 @@ func parseRoute(escaped string) (route, bool) {
 // segmentsOf returns the segments of an escaped path, at least one. It returns false for an invalid path.
 func segmentsOf(escaped string) ([]string, bool) {
 	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
-	if len(segments) > maxPath {
+	if len(segments) > MaxPath {
 		return nil, false
 	}
 	for i, s := range segments {
@@ -155,9 +167,15 @@ func isRevision(s string) bool {
 	return len(s) <= maxRevision && s != "" && isText(s) && areSegments(s)
 }
 
+// commitText is the form of a commit hash.
+var commitText = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// IsCommitID reports whether s can be a commit hash.
+func IsCommitID(s string) bool { return commitText.MatchString(s) }
+
 // isPath reports whether s can be the path of a file or the root.
 func isPath(s string) bool {
-	return len(s) <= maxPath && (s == "" || areSegments(s)) && strings.IndexByte(s, 0) < 0
+	return len(s) <= MaxPath && (s == "" || areSegments(s)) && strings.IndexByte(s, 0) < 0
 }
 
 func areSegments(s string) bool {
@@ -176,7 +194,7 @@ func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc
 
 // apiPath returns the escaped path of a route of the API.
 func apiPath(id RepoID, v verb, revision string) string {
-	return "/api/" + id.Type.folder() + "/" + escapePath(id.Name) + "/" + string(v) + "/" + url.PathEscape(revision)
+	return id.API() + "/" + string(v) + "/" + url.PathEscape(revision)
 }
 
 // escapePath escapes each segment of a path.

@@ -53,7 +53,7 @@ func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
 // getToken returns the answer with a token for a revision.
 func (r *Repo) getToken(ctx context.Context, revision string) ([]byte, http.Header, error) {
 	a := r.current()
-	path := a.api() + "/xet-read-token"
+	path := a.repo().API() + "/xet-read-token"
 	if a.Type != Bucket {
 		path += "/" + url.PathEscape(revision)
 	}

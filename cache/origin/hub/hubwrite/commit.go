@@ -3,6 +3,7 @@ package hubwrite
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -11,7 +12,6 @@ import (
 	"io"
 	"iter"
 	"net/http"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -70,15 +70,8 @@ type Limits struct {
 }
 
 func (l *Limits) fill() {
-	l.Body, l.Line, l.Operations = orDefault(l.Body, 512<<20), orDefault(l.Line, 4<<20), orDefault(l.Operations, 50_000)
-	l.Paths, l.Texts = orDefault(l.Paths, 16<<20), orDefault(l.Texts, 64<<10)
-}
-
-func orDefault[T int | int64](n, otherwise T) T {
-	if n == 0 {
-		return otherwise
-	}
-	return n
+	l.Body, l.Line, l.Operations = cmp.Or(l.Body, 512<<20), cmp.Or(l.Line, 4<<20), cmp.Or(l.Operations, 50_000)
+	l.Paths, l.Texts = cmp.Or(l.Paths, 16<<20), cmp.Or(l.Texts, 64<<10)
 }
 
 // refuse returns the error for a body that violates a rule.
@@ -122,7 +115,7 @@ func ReadCommit(body io.Reader, l Limits) (*Commit, error) {
 		return nil, refuse("the header has no summary, which is the title of the commit")
 	case strings.ContainsAny(v.Summary, "\r\n\x00") || strings.ContainsRune(v.Description, 0):
 		return nil, refuse("the summary must be one line, and no text may have a NUL")
-	case v.ParentCommit != "" && !commitText.MatchString(v.ParentCommit):
+	case v.ParentCommit != "" && !hub.IsCommitID(v.ParentCommit):
 		return nil, refuse("the parentCommit must have 40 hex digits")
 	}
 	c := &Commit{Title: v.Summary, Description: v.Description, Parent: v.ParentCommit}
@@ -137,8 +130,6 @@ func ReadCommit(body io.Reader, l Limits) (*Commit, error) {
 	}
 	return c, nil
 }
-
-var commitText = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // operations reads the lines behind the header.
 type operations struct {
@@ -303,11 +294,8 @@ func parseSum(text string) (sum [32]byte, ok bool) {
 	return [32]byte(b), true
 }
 
-// Bounds of a path in bytes.
-const (
-	maxPath = 4095
-	maxName = 255
-)
+// maxName bounds a name in a path, in bytes.
+const maxName = 255
 
 // CheckPath refuses paths that no tree can have. It also refuses folders named .git: git runs
 // programs that are stored there.
@@ -315,8 +303,8 @@ func CheckPath(path string) error {
 	switch {
 	case path == "":
 		return refuse("a path is empty")
-	case len(path) > maxPath:
-		return refuse("a path has %d bytes, at most %d are allowed", len(path), maxPath)
+	case len(path) > hub.MaxPath:
+		return refuse("a path has %d bytes, at most %d are allowed", len(path), hub.MaxPath)
 	case strings.HasPrefix(path, "/"):
 		return refuse("the path %s is absolute; paths begin at the root of the repository", Quote(path))
 	case strings.IndexByte(path, 0) >= 0:

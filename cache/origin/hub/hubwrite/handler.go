@@ -2,12 +2,12 @@ package hubwrite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,13 +41,8 @@ var _ hub.Writes = (*handler)(nil)
 // NewHandler returns the write side of the Hub API. It checks no tokens: the Repos decide by the
 // context what a client may change. Only the PUT of an object carries a token of its own.
 func NewHandler(o Options) hub.Writes {
-	o.Commits, o.Puts = orDefault(o.Commits, 16), orDefault(o.Puts, 16)
-	if o.Wait == 0 {
-		o.Wait = 30 * time.Second
-	}
-	if o.Idle == 0 {
-		o.Idle = time.Minute
-	}
+	o.Commits, o.Puts = cmp.Or(o.Commits, 16), cmp.Or(o.Puts, 16)
+	o.Wait, o.Idle = cmp.Or(o.Wait, 30*time.Second), cmp.Or(o.Idle, time.Minute)
 	return &handler{
 		o: o, commits: make(chan struct{}, o.Commits), puts: make(chan struct{}, o.Puts), lists: make(chan struct{}, maxLists),
 	}
@@ -272,7 +267,7 @@ func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Targ
 		return err
 	}
 	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
-		"success": true, "commitOid": oid, "commitUrl": hub.Base(r) + pagePath(t.Repo) + "/commit/" + oid, "hookOutput": "",
+		"success": true, "commitOid": oid, "commitUrl": hub.Base(r) + t.Repo.Page() + "/commit/" + oid, "hookOutput": "",
 	})
 }
 
@@ -294,15 +289,6 @@ func (h *handler) commit(r *http.Request, id hub.RepoID, body io.Reader, l Limit
 		}
 	}
 	return h.o.Repos.Commit(r.Context(), id, c)
-}
-
-// pagePath returns the path of the page of a repository, escaped.
-func pagePath(id hub.RepoID) string {
-	p := "/" + (&url.URL{Path: id.Name}).EscapedPath()
-	if id.Type != hub.Model {
-		p = "/" + string(id.Type) + "s" + p
-	}
-	return p
 }
 
 // idOf returns the repository that a body names.
@@ -328,7 +314,7 @@ func idOf(kind, organization, name string) (hub.RepoID, error) {
 func (h *handler) sendTaken(w http.ResponseWriter, r *http.Request, id hub.RepoID) error {
 	const text = "a repository with this name exists"
 	w.Header().Set("X-Error-Message", text)
-	return hub.SendJSON(w, r, http.StatusConflict, map[string]string{"error": text, "url": hub.Base(r) + pagePath(id)})
+	return hub.SendJSON(w, r, http.StatusConflict, map[string]string{"error": text, "url": hub.Base(r) + id.Page()})
 }
 
 // serveCreate makes a repository.
@@ -354,7 +340,7 @@ func (h *handler) serveCreate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
-		"url": hub.Base(r) + pagePath(id), "name": id.Name, "id": id.Name, "type": id.Type, "private": true,
+		"url": hub.Base(r) + id.Page(), "name": id.Name, "id": id.Name, "type": id.Type, "private": true,
 	})
 }
 
@@ -394,7 +380,7 @@ func (h *handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"success": true, "url": hub.Base(r) + pagePath(to)})
+	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"success": true, "url": hub.Base(r) + to.Page()})
 }
 
 // serveYAML accepts the metadata of a README. This server does not read it.

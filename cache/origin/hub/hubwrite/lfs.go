@@ -128,7 +128,7 @@ func (b *batch) object(oid string, size int64) (batchObject, error) {
 	answer.Authenticated = true
 	if b.transfer == "xet" {
 		answer.Actions = map[string]action{"upload": {
-			Href:      hub.Base(b.r) + "/api/" + string(b.id.Type) + "s/" + (&url.URL{Path: b.id.Name}).EscapedPath() + "/" + hub.VerbWriteToken + "/main",
+			Href:      hub.Base(b.r) + b.id.API() + "/" + hub.VerbWriteToken + "/main",
 			Header:    tokenHeader(b.r, b.token),
 			ExpiresIn: expiry(b.token.Expires),
 		}}
@@ -144,7 +144,7 @@ func (b *batch) object(oid string, size int64) (batchObject, error) {
 		return answer, err
 	}
 	answer.Actions = map[string]action{"upload": {
-		Href:      hub.Base(b.r) + pagePath(b.id) + ".git/info/lfs/objects/" + oid + "?token=" + url.QueryEscape(token),
+		Href:      hub.Base(b.r) + b.id.Page() + ".git/info/lfs/objects/" + oid + "?token=" + url.QueryEscape(token),
 		ExpiresIn: expiry(expires),
 	}}
 	return answer, nil

@@ -69,7 +69,7 @@ func (r *Repos) symbolsOf(id hub.RepoID) []string {
 
 // storeSymbols returns the symbols of a store that can be a repository, the preferred one first.
 func storeSymbols(id hub.RepoID) []string {
-	symbols := []string{string(id.Type) + "s/" + id.Name}
+	symbols := []string{id.Type.Folder() + "/" + id.Name}
 	first, _, _ := strings.Cut(id.Name, "/")
 	if _, isFolder := typeFolders[first]; id.Type == hub.Model && !isFolder {
 		symbols = append(symbols, id.Name)
