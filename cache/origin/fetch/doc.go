@@ -11,8 +11,9 @@
 // Nothing. An answer must have the requested range, length and encoding, and it must not be a
 // web page, for example of a login. No more bytes than expected are read, headers included. The
 // caller compares the content with its hash. ReadAt and ReadPart continue an interrupted answer
-// at once if the server proves with the same ETag that the object is unchanged. The next attempt of ReadAt, and ReadWhole, continue without that proof, because
-// replicas may have different ETags. Errors contain the key and no address, which may be secret.
+// at once if the server proves with the same ETag that the object is unchanged. The next attempt of
+// ReadAt, and ReadWhole, continue without that proof, because replicas may have different ETags.
+// Errors contain the key and no address, which may be secret.
 //
 // # Waiting
 //
