@@ -51,7 +51,7 @@ var fileVariables = []string{
 func makeVariablesAbsolute() error {
 	for _, name := range fileVariables {
 		path := os.Getenv(name)
-		if path == "" {
+		if path == "" || strings.HasPrefix(name, "HF_") && strings.ContainsAny(path[:1], "~$") { // package auth expands it
 			continue
 		}
 		path, err := absolute(path, name == certFolders)
