@@ -19,6 +19,13 @@ const (
 	metadataLimit    = time.Second
 )
 
+// An instance without keys is asked again after a pause, which doubles each time. Its server may
+// have been busy, or a role may be attached later.
+const (
+	minMetadataPause = 10 * time.Second
+	maxMetadataPause = time.Hour
+)
+
 // A provider looks for credentials in the order of the AWS tools: environment, profile, web
 // identity, container, instance metadata. It returns an error if a source that the environment
 // names has none. Without any source, requests are not signed.
@@ -29,6 +36,9 @@ type provider struct {
 	current credentials.Provider // source of keys that expire; nil: static keys or none
 	last    credentials.Value    // of current
 	decided bool                 // a call had a result
+
+	pause time.Duration // after the last failed request to an instance; 0: none failed
+	again time.Time     // the result is valid until then; zero: no such limit
 }
 
 func newCredentials(o Options) *credentials.Credentials {
@@ -47,6 +57,7 @@ func (p *provider) RetrieveWithCredContext(cc *credentials.CredContext) (credent
 	if p.current != nil {
 		return p.renew(ctx)
 	}
+	p.again = time.Time{}
 	v, err := p.retrieve(ctx)
 	p.decided = err == nil
 	return v, err
@@ -134,16 +145,20 @@ func (p *provider) fromRole(ctx context.Context) (credentials.Value, error) {
 	if !configured {
 		limit = metadataLimit
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	role := &credentials.IAM{}
-	v, err := role.RetrieveWithCredContext(&credentials.CredContext{Context: ctx, Client: p.limited(limit)})
+	v, err := role.RetrieveWithCredContext(&credentials.CredContext{Context: limited, Client: p.limited(limit)})
 	switch {
 	case err == nil:
 		return p.use(role, v)
 	case configured:
 		return anonymous, fmt.Errorf("%w of a role: %w", errCredentials, plain(err))
+	case ctx.Err() != nil:
+		return anonymous, ctx.Err()
 	}
+	p.pause = min(max(2*p.pause, minMetadataPause), maxMetadataPause)
+	p.again = time.Now().Add(p.pause)
 	return anonymous, nil
 }
 
@@ -167,7 +182,13 @@ func (p *provider) Retrieve() (credentials.Value, error) { return p.RetrieveWith
 
 // IsExpired implements credentials.Provider. Keys are renewed after 80 % of their lifetime.
 func (p *provider) IsExpired() bool {
-	return !p.decided || p.current != nil && p.current.IsExpired()
+	switch {
+	case p.current != nil:
+		return p.current.IsExpired()
+	case p.again.IsZero():
+		return !p.decided
+	}
+	return !time.Now().Before(p.again)
 }
 
 var _ credentials.Provider = (*provider)(nil)

@@ -2,6 +2,7 @@ package s3_test
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/minio/minio-go/v7/pkg/signer"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/s3"
 )
@@ -108,6 +110,71 @@ func roles(r *http.Request, keys map[string]string) (*http.Response, error) {
 			key, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
 	}
 	return answer(r, http.StatusNotFound, "")
+}
+
+// TestInstanceWithoutKeys reads once while an instance has no keys, and again later. The request
+// for keys is repeated, but rarely.
+func TestInstanceWithoutKeys(t *testing.T) {
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+	role := map[string]string{"/latest/meta-data/iam/security-credentials/role": "INSTANCE"}
+	tests := []struct {
+		name    string
+		limit   time.Duration // of the first read
+		latency time.Duration // of the first answers
+		status  int           // of the first answers
+		roles   map[string]string
+		want    string
+	}{
+		{"the first read is canceled", 50 * time.Millisecond, 100 * time.Millisecond, 200, role, "INSTANCE"},
+		{"slow at first", time.Minute, 1100 * time.Millisecond, 200, role, "INSTANCE"},
+		{"busy at first", time.Minute, 0, 503, role, "INSTANCE"},
+		{"a role attached later", time.Minute, 0, 404, role, "INSTANCE"},
+		{"never an answer", time.Minute, time.Hour, 200, nil, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				key, requests, first := "", 0, true
+				transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Host == "bucket.s3.us-east-1.amazonaws.com" {
+						key = accessKey(r)
+						return answer(r, http.StatusNotFound, codeBody("NoSuchKey"))
+					}
+					requests++
+					if !first {
+						return roles(r, tt.roles)
+					}
+					if err := origin.Sleep(r.Context(), tt.latency); err != nil {
+						return nil, err
+					}
+					if tt.status != 200 {
+						return answer(r, tt.status, "")
+					}
+					return roles(r, role)
+				})
+				s, err := s3.Open("s3://bucket", s3.Options{Getenv: getenv(nil), Transport: transport})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
+				defer cancel()
+				_, _ = s.Size(ctx, refKey)
+				first = false
+				for range 24 * 60 {
+					time.Sleep(time.Minute)
+					_, _ = s.Size(t.Context(), refKey)
+				}
+				if key != tt.want {
+					t.Errorf("the access key is %q after a day, want %q", key, tt.want)
+				}
+				if requests > 150 {
+					t.Errorf("%d requests for credentials in a day", requests)
+				}
+			})
+		})
+	}
 }
 
 // TestRenew renews keys before they expire. The old ones serve while no new ones are available.
