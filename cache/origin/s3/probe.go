@@ -40,24 +40,35 @@ func (s *Store) prepareWrites(ctx context.Context) (checksum, error) {
 	if s.single {
 		return byCRC32C, nil
 	}
-	s.probing.Lock() // also during the probe: all writes wait for its result
-	defer s.probing.Unlock()
-	if s.probe == nil {
-		p, err := s.loadProbe(ctx)
-		if err != nil {
-			return "", err
+	p := s.probe.Load()
+	if p == nil {
+		var err error
+		if p, err = s.probing.Do(ctx, struct{}{}, s.loadProbe); err != nil {
+			return "", fmt.Errorf("%s: probe of conditional writes: %w", s, err)
 		}
-		s.probe = &p
 	}
-	if s.probe.Ignored != "" {
+	if p.Ignored != "" {
 		return "", fmt.Errorf("%s: %w: %w: %s; two writers could lose versions; use another bucket, or --single-writer with exactly one writer",
-			s, errors.ErrUnsupported, ErrIgnoresConditions, s.probe.Ignored)
+			s, errors.ErrUnsupported, ErrIgnoresConditions, p.Ignored)
 	}
-	return checksum(s.probe.Checksum), nil
+	return checksum(p.Checksum), nil
 }
 
-// loadProbe returns the stored result, or probes the bucket.
-func (s *Store) loadProbe(ctx context.Context) (Probe, error) {
+// loadProbe sets s.probe to the stored result, or to the result of a new probe.
+func (s *Store) loadProbe(ctx context.Context) (*Probe, error) {
+	if p := s.probe.Load(); p != nil {
+		return p, nil // another call has ended meanwhile
+	}
+	p, err := s.storedProbe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.probe.Store(&p)
+	return &p, nil
+}
+
+// storedProbe returns the stored result, or probes the bucket.
+func (s *Store) storedProbe(ctx context.Context) (Probe, error) {
 	id := s.client.endpoint.url(s.bucket, "").String()
 	if s.probes != nil {
 		if p, ok := s.probes.Probe(id); ok && time.Since(p.Time) < probeLifetime {
@@ -71,7 +82,7 @@ func (s *Store) loadProbe(ctx context.Context) (Probe, error) {
 		}
 	}
 	if err != nil {
-		return p, fmt.Errorf("%s: probe of conditional writes: %w", s, err)
+		return p, err
 	}
 	if s.probes != nil {
 		s.probes.PutProbe(id, p)

@@ -1,15 +1,19 @@
 package s3_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -104,6 +108,53 @@ func TestProbe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProbeWaiters writes ten times during one probe. A writer whose context ends returns before
+// the probe ends. The others get the result of the probe, which is not repeated.
+func TestProbeWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var puts atomic.Int32
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPut {
+				puts.Add(1)
+				<-release
+			}
+			return answer(r, http.StatusForbidden, codeBody("AccessDenied"))
+		})
+		s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+		var writers sync.WaitGroup
+		for range 10 {
+			writers.Go(func() {
+				if _, err := s.PutIfAbsent(t.Context(), xorbKey, []byte("x")); !errors.Is(err, iofs.ErrPermission) {
+					t.Errorf("PutIfAbsent = %v, want %v", err, iofs.ErrPermission)
+				}
+			})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		returned := make(chan error, 1)
+		go func() {
+			_, err := s.PutIfAbsent(ctx, refKey, []byte("x"))
+			returned <- err
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-returned:
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("PutIfAbsent = %v, want %v", err, context.Canceled)
+			}
+		default:
+			t.Error("a canceled writer waits for the probe")
+		}
+		close(release)
+		writers.Wait()
+		if n := puts.Load(); n != 1 {
+			t.Errorf("%d requests of probes, want 1", n)
+		}
+	})
 }
 
 // TestSingleWriter writes to a bucket that ignores conditions, with exactly one writer.

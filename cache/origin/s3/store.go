@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/codec/listing"
@@ -26,8 +27,8 @@ type Store struct {
 	named atomic.Bool // a foreign key was logged
 	blind atomic.Bool // the credentials may not list the bucket
 
-	probing sync.Mutex
-	probe   *Probe // guarded by probing; nil: not known yet
+	probing flight.Group[struct{}, *Probe] // all writes wait for one probe
+	probe   atomic.Pointer[Probe]          // nil: not known yet
 }
 
 var (
@@ -61,8 +62,9 @@ func Open(address string, o Options) (*Store, error) {
 	return &Store{place: p, client: c, fetch: f, log: o.Logger, probes: o.Probes, single: o.SingleWriter}, nil
 }
 
-// Close closes the idle connections.
+// Close waits for a probe without a writer, and closes the idle connections.
 func (s *Store) Close() error {
+	s.probing.Wait()
 	s.fetch.Close()
 	return nil
 }
