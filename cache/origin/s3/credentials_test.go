@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	iofs "io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,6 +230,85 @@ func TestRenew(t *testing.T) {
 		}
 	})
 }
+
+// TestFailedSource is a table of calls during which the source of keys fails. The error is a
+// refusal, and the request is not repeated.
+func TestFailedSource(t *testing.T) {
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/keys")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+	large := make([]byte, 17*mib)
+	putValue := func(value []byte) func(ctx context.Context, s *s3.Store) error {
+		return func(ctx context.Context, s *s3.Store) error {
+			_, err := s.PutIfAbsent(ctx, xorbKey, value)
+			return err
+		}
+	}
+	tests := []struct {
+		name   string
+		probed bool
+		good   int // requests for keys before the source fails
+		call   func(ctx context.Context, s *s3.Store) error
+		failed int // the other requests, with those that clean up
+	}{
+		{"read", true, 0, func(ctx context.Context, s *s3.Store) error { _, err := s.Size(ctx, xorbKey); return err }, 1},
+		{"listing", true, 0, func(ctx context.Context, s *s3.Store) error { _, err := listed(ctx, s); return err }, 1},
+		{"deletion", true, 0, func(ctx context.Context, s *s3.Store) error { return s.Delete(ctx, xorbKey) }, 1},
+		{"list of uploads", true, 0, func(ctx context.Context, s *s3.Store) error { _, err := s.RemoveStray(ctx, 0); return err }, 1},
+		{"probe", false, 0, putValue(nil), 3},
+		{"write", true, 0, putValue(nil), 1},
+		{"creation of an upload", true, 0, putValue(large), 1},
+		{"parts", true, 1, putValue(large), 4},
+		{"completion", true, 4, putValue(large), 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				requests := 0 // guarded by mu
+				transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch step := stepOf(r); {
+					case r.URL.Path == "/keys":
+						if requests++; requests > tt.good {
+							return answer(r, http.StatusServiceUnavailable, "")
+						}
+						return answer(r, http.StatusOK, fmt.Sprintf(`{"AccessKeyId":"KEY","SecretAccessKey":"s","Token":"t","Expiration":%q}`,
+							time.Now().UTC().Format(time.RFC3339))) // for this request only
+					case step == "create":
+						return answer(r, http.StatusOK, "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+					}
+					return answer(r, http.StatusOK, "")
+				})
+				o := s3.Options{Transport: transport, Getenv: getenv(map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/keys"})}
+				if tt.probed {
+					o.Probes = everProbed{}
+				}
+				s, err := s3.Open("s3://bucket", o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				err = tt.call(t.Context(), s)
+				if !errors.Is(err, iofs.ErrPermission) || errors.Is(err, origin.ErrUnavailable) {
+					t.Errorf("the error is %v, want only %v", err, iofs.ErrPermission)
+				}
+				if failed := requests - tt.good; failed < 1 || failed > tt.failed {
+					t.Errorf("%d failed requests for keys, want at most %d", failed, tt.failed)
+				}
+			})
+		})
+	}
+}
+
+// everProbed has a probe of every bucket.
+type everProbed struct{}
+
+func (everProbed) Probe(string) (s3.Probe, bool) {
+	return s3.Probe{Time: time.Now(), Checksum: "crc32c"}, true
+}
+func (everProbed) PutProbe(string, s3.Probe) {}
 
 // accessKey returns the access key of a signed request.
 func accessKey(r *http.Request) string {

@@ -163,6 +163,8 @@ func wrap(ctx context.Context, what string, err error) error {
 		return fmt.Errorf("%q: %w", what, ctx.Err())
 	case errors.As(err, &e):
 		return fmt.Errorf("%q: %w", what, e.kind())
+	case errors.Is(err, errCredentials):
+		return fmt.Errorf("%q: %w", what, err)
 	}
 	return fmt.Errorf("%q: %w: %v", what, origin.ErrUnavailable, err) //nolint:errorlint // foreign
 }

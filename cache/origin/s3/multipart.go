@@ -62,7 +62,7 @@ func (s *Store) createUpload(ctx context.Context, key string, sum checksum) (id 
 	}
 	a, err := s.client.send(ctx, request{method: http.MethodPost, key: key, query: url.Values{"uploads": {""}}, header: header})
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", origin.ErrUnavailable, err) // no object exists yet
+		return "", unsent(err) // or the answer is lost: no object exists yet
 	}
 	if a.failed() {
 		return "", a.apiError()
@@ -118,8 +118,8 @@ func (s *Store) sendPart(ctx context.Context, key, id string, number int, body [
 			}
 			err = e
 		}
-		if try == partTries || ctx.Err() != nil {
-			return part{}, fmt.Errorf("part %d: %w: %w", number, origin.ErrUnavailable, err)
+		if try == partTries || ctx.Err() != nil || errors.Is(err, errCredentials) {
+			return part{}, fmt.Errorf("part %d: %w", number, unsent(err))
 		}
 		if err := pause(ctx, try, err); err != nil {
 			return part{}, err

@@ -97,7 +97,7 @@ func (s *Store) putOnce(ctx context.Context, key string, value []byte, cond cond
 func outcome(a *answer, err error, cond condition) error {
 	switch {
 	case err != nil && !a.sent:
-		return fmt.Errorf("%w: %w", origin.ErrUnavailable, err)
+		return unsent(err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", origin.ErrUnknown, err)
 	case !a.failed():
@@ -113,6 +113,15 @@ func outcome(a *answer, err error, cond condition) error {
 		return fmt.Errorf("%w: %w", origin.ErrUnknown, e)
 	}
 	return e
+}
+
+// unsent returns the kind of an error of a request that the server has not received. A failed
+// source of credentials is no reason to send the request again.
+func unsent(err error) error {
+	if errors.Is(err, errCredentials) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", origin.ErrUnavailable, err)
 }
 
 // The pauses between the tries of a write are random, up to writePause, doubled each time up to
