@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -149,6 +150,51 @@ func TestRemoveStray(t *testing.T) {
 	}
 	if n, err := stores[1].RemoveStray(t.Context(), anyAge); n != 1 || err != nil {
 		t.Errorf("RemoveStray of the other store = %d, %v, want 1", n, err)
+	}
+}
+
+// TestRemoveStrayRetries removes an old upload and an old key of a probe. The server is busy, or the
+// answer is lost, when a request is sent for the first time.
+func TestRemoveStrayRetries(t *testing.T) {
+	const old = "1999-01-01T00:00:00Z"
+	faults := map[string]func(r *http.Request) (*http.Response, error){
+		"busy": func(r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusServiceUnavailable, codeBody("SlowDown"))
+		},
+		"lost": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection reset by peer") },
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sent := map[string]int{}
+				transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+					query := r.URL.Query()
+					id := r.Method + r.URL.RequestURI()
+					if sent[id]++; sent[id] == 1 {
+						return fault(r)
+					}
+					body := "<ListBucketResult><Contents><Key>tmp/probe-1</Key><LastModified>" + old + "</LastModified></Contents></ListBucketResult>"
+					switch {
+					case r.Method == http.MethodDelete:
+						return answer(r, http.StatusNoContent, "")
+					case query.Has("uploads"):
+						body = "<ListMultipartUploadsResult><Upload><Key>" + string(xorbKey) + "</Key><UploadId>u</UploadId><Initiated>" + old + "</Initiated></Upload></ListMultipartUploadsResult>"
+					}
+					a, err := answer(r, http.StatusOK, body)
+					a.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+					return a, err
+				})
+				s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+				if n, err := s.RemoveStray(t.Context(), time.Hour); n != 2 || err != nil {
+					t.Errorf("RemoveStray = %d, %v, want 2", n, err)
+				}
+				for id, n := range sent {
+					if n != 2 {
+						t.Errorf("%s was sent %d times, want 2", id, n)
+					}
+				}
+			})
+		})
 	}
 }
 

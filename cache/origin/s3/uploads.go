@@ -43,9 +43,9 @@ func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed 
 	query := url.Values{"uploads": {""}, "prefix": {s.prefix}}
 	seen, empty := map[string]bool{}, 0
 	for {
-		p, now, err := s.uploadPage(ctx, query)
+		p, now, err := s.retryUploadPage(ctx, query)
 		if err != nil {
-			return removed, wrap(ctx, "uploads", err)
+			return removed, err
 		}
 		if empty++; len(p.Uploads) > 0 {
 			empty = 0
@@ -55,13 +55,11 @@ func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed 
 			if _, err := s.key(names.Key(k)); err != nil || !below || now.Sub(u.Initiated) < older {
 				continue
 			}
-			a, err := s.client.send(ctx, request{method: http.MethodDelete, key: u.Key, query: url.Values{"uploadId": {u.UploadID}}})
-			switch {
-			case err != nil:
-				return removed, wrap(ctx, u.Key, err)
-			case a.failed() && a.status != http.StatusNotFound: // else it was completed meanwhile
-				return removed, wrap(ctx, u.Key, a.apiError())
-			case !a.failed():
+			found, err := s.remove(ctx, u.Key, url.Values{"uploadId": {u.UploadID}})
+			if err != nil {
+				return removed, err
+			}
+			if found { // else it was completed meanwhile
 				removed++
 			}
 		}
@@ -76,6 +74,34 @@ func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed 
 		query.Set("key-marker", p.NextKey)
 		query.Set("upload-id-marker", p.NextUploadID)
 	}
+}
+
+// remove deletes an object or an upload with the attempts of a read. found is false if it was
+// absent.
+func (s *Store) remove(ctx context.Context, key string, query url.Values) (found bool, err error) {
+	err = s.fetch.Retry(ctx, names.Key(key), func(ctx context.Context) error {
+		a, err := s.client.send(ctx, request{method: http.MethodDelete, key: key, query: query})
+		if err == nil && a.failed() && a.status != http.StatusNotFound {
+			err = a.apiError()
+		}
+		if err != nil {
+			return wrap(ctx, key, err)
+		}
+		found = !a.failed()
+		return nil
+	})
+	return found, err
+}
+
+// retryUploadPage is uploadPage with the attempts of a read.
+func (s *Store) retryUploadPage(ctx context.Context, query url.Values) (p *uploadPage, now time.Time, err error) {
+	err = s.fetch.Retry(ctx, "uploads", func(ctx context.Context) error {
+		if p, now, err = s.uploadPage(ctx, query); err != nil {
+			return wrap(ctx, "uploads", err)
+		}
+		return nil
+	})
+	return p, now, err
 }
 
 // uploadPage returns a part of the list of uploads and the time of the server.
@@ -100,9 +126,9 @@ func (s *Store) uploadPage(ctx context.Context, query url.Values) (*uploadPage, 
 
 // removeProbes deletes the keys that killed probes left.
 func (s *Store) removeProbes(ctx context.Context, older time.Duration) (removed int, err error) {
-	_, now, err := s.uploadPage(ctx, url.Values{"uploads": {""}, "prefix": {s.prefix + tmpPrefix}})
+	_, now, err := s.retryUploadPage(ctx, url.Values{"uploads": {""}, "prefix": {s.prefix + tmpPrefix}})
 	if err != nil {
-		return 0, wrap(ctx, tmpPrefix, err)
+		return 0, err
 	}
 	for o, err := range s.list(ctx, s.prefix+tmpPrefix, "") {
 		if err != nil {
@@ -111,8 +137,8 @@ func (s *Store) removeProbes(ctx context.Context, older time.Duration) (removed 
 		if !strings.HasPrefix(o.Key, s.prefix+probePrefix) || now.Sub(o.LastModified) < older {
 			continue
 		}
-		if err := s.deleteOnce(ctx, o.Key); err != nil {
-			return removed, wrap(ctx, o.Key, err)
+		if _, err := s.remove(ctx, o.Key, nil); err != nil {
+			return removed, err
 		}
 		removed++
 	}
