@@ -26,10 +26,20 @@ type ProbeCache interface {
 }
 
 const (
-	probeLifetime = 30 * 24 * time.Hour
-	probePrefix   = tmpPrefix + "probe-"
-	probeTries    = 4
+	probeLifetime   = 30 * 24 * time.Hour
+	refusalLifetime = time.Hour // of a probe of a bucket that ignores conditions
+	probePrefix     = tmpPrefix + "probe-"
+	probeTries      = 4
 )
+
+// isFresh reports whether the bucket need not be probed again.
+func (p Probe) isFresh() bool {
+	lifetime := probeLifetime
+	if p.Ignored != "" {
+		lifetime = refusalLifetime
+	}
+	return time.Since(p.Time) < lifetime
+}
 
 // ErrIgnoresConditions means that a bucket does not honour conditional writes.
 var ErrIgnoresConditions = errors.New("the bucket ignores conditions of writes")
@@ -41,7 +51,7 @@ func (s *Store) prepareWrites(ctx context.Context) (checksum, error) {
 		return byCRC32C, nil
 	}
 	p := s.probe.Load()
-	if p == nil {
+	if p == nil || !p.isFresh() {
 		var err error
 		if p, err = s.probing.Do(ctx, struct{}{}, s.loadProbe); err != nil {
 			return "", fmt.Errorf("%s: probe of conditional writes: %w", s, err)
@@ -56,7 +66,7 @@ func (s *Store) prepareWrites(ctx context.Context) (checksum, error) {
 
 // loadProbe sets s.probe to the stored result, or to the result of a new probe.
 func (s *Store) loadProbe(ctx context.Context) (*Probe, error) {
-	if p := s.probe.Load(); p != nil {
+	if p := s.probe.Load(); p != nil && p.isFresh() {
 		return p, nil // another call has ended meanwhile
 	}
 	p, err := s.storedProbe(ctx)
@@ -71,7 +81,7 @@ func (s *Store) loadProbe(ctx context.Context) (*Probe, error) {
 func (s *Store) storedProbe(ctx context.Context) (Probe, error) {
 	id := s.client.endpoint.url(s.bucket, "").String()
 	if s.probes != nil {
-		if p, ok := s.probes.Probe(id); ok && time.Since(p.Time) < probeLifetime {
+		if p, ok := s.probes.Probe(id); ok && p.isFresh() {
 			return p, nil
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/s3"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // A fake is a bucket that ignores some conditions of writes.
@@ -208,4 +209,57 @@ func TestProbeCache(t *testing.T) {
 			t.Errorf("%s: %d writes, want %d", tt.name, f.tags, tt.tags)
 		}
 	}
+}
+
+// TestRefusedBucket writes to a bucket that ignores conditions until its server is updated. Each
+// write has a new store and the stored probe.
+func TestRefusedBucket(t *testing.T) {
+	f, server := serveFake(t, "If-Match")
+	cache := probeCache{}
+	open := func() *s3.Store { return openAt(t, server, "", s3.Options{Probes: cache}) }
+	tests := []struct {
+		name    string
+		ignore  string
+		age     time.Duration // of the last probe
+		puts    int           // requests
+		refused bool
+	}{
+		{"no probe stored", "If-Match", 0, 3, true},
+		{"updated, a fresh probe", "", 50 * time.Minute, 0, true},
+		{"not updated, an old probe", "If-Match", 70 * time.Minute, 3, true},
+		{"updated, an old probe", "", 70 * time.Minute, 3, false},
+	}
+	for _, tt := range tests {
+		f.ignore, f.tags = tt.ignore, 0
+		for id, p := range maps.Clone(cache) {
+			p.Time = time.Now().Add(-tt.age)
+			cache[id] = p
+		}
+		if _, err := open().PutIfAbsent(t.Context(), names.RefKey(tt.name), nil); errors.Is(err, s3.ErrIgnoresConditions) != tt.refused {
+			t.Errorf("%s: PutIfAbsent = %v", tt.name, err)
+		}
+		if f.tags != tt.puts {
+			t.Errorf("%s: %d writes, want %d", tt.name, f.tags, tt.puts)
+		}
+	}
+}
+
+// TestRefusedBucketLater writes with one store to a bucket whose server is updated meanwhile.
+func TestRefusedBucketLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ignore: "If-Match", objects: map[string]string{}, etags: map[string]string{}}
+		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
+			w := httptest.NewRecorder()
+			f.ServeHTTP(w, r)
+			return w.Result(), nil
+		})
+		s := openAt(t, &origintest.S3{URL: "http://bucket.example"}, "", s3.Options{Transport: transport})
+		for _, refused := range []bool{true, false} {
+			if _, err := s.PutIfAbsent(t.Context(), refKey, nil); errors.Is(err, s3.ErrIgnoresConditions) != refused {
+				t.Errorf("PutIfAbsent = %v", err)
+			}
+			f.ignore = ""
+			time.Sleep(2 * time.Hour)
+		}
+	})
 }
