@@ -79,7 +79,7 @@ func (b *builder) build() error {
 				continue
 			}
 			b.now.forgetXorb(o.hash)
-			if err := b.passDamaged(names.XorbKey(o.hash), b.orphan(o)); err != nil {
+			if err := b.passUnreadable(names.XorbKey(o.hash), b.orphan(o)); err != nil {
 				return err
 			}
 		}
@@ -165,6 +165,16 @@ func (b *builder) passDamaged(k names.Key, err error) error {
 		return nil
 	}
 	return err
+}
+
+// passUnreadable is passDamaged for an object that no shard lists. Such an object is also left out
+// if the local disk or file system cannot read it.
+func (b *builder) passUnreadable(k names.Key, err error) error {
+	if errors.As(err, new(*origin.LocalError)) {
+		b.o.Damaged(k, err)
+		return nil
+	}
+	return b.passDamaged(k, err)
 }
 
 // shard adds a shard to the Index alone.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -282,5 +283,52 @@ func waitFor(t *testing.T, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come")
 		}
+	}
+}
+
+// TestUnreadableOrphan opens a store with a xorb that no shard lists and that cannot be read. The
+// local disk is responsible for one xorb alone. An origin without an answer may be so for all.
+func TestUnreadableOrphan(t *testing.T) {
+	tests := []struct {
+		name    string
+		err     error
+		damaged int
+		fails   bool
+	}{
+		{"readable", nil, 0, false},
+		{"local", &origin.LocalError{Path: "a", Err: syscall.EACCES}, 1, false},
+		{"remote", origin.ErrUnavailable, 0, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			lost, kept := origintest.NewBuilder(t, origintest.Form{}), origintest.NewBuilder(t, origintest.Form{})
+			lost.Add(origintest.Random(1, 4000), 1000)
+			kept.Add(origintest.Random(2, 4000), 1000)
+			s := origintest.Memory()
+			shard := lost.Put(s)
+			kept.Put(s)
+			if err := s.Delete(t.Context(), names.ShardKey(shard)); err != nil {
+				t.Fatal(err)
+			}
+			w := origintest.Watch(s)
+			w.Before = func(_ context.Context, c origintest.Call) error {
+				if c.Op == "ReadAt" && c.Key == lost.Xorbs[0].Key() {
+					return tt.err
+				}
+				return nil
+			}
+			var damaged []names.Key
+			k, err := dedup.Open(t.Context(), w, dedup.Options{Damaged: func(k names.Key, err error) { damaged = append(damaged, k) }})
+			if (err != nil) != tt.fails || len(damaged) != tt.damaged {
+				t.Fatalf("Open = %v, damaged are %q, want %d", err, damaged, tt.damaged)
+			}
+			if err != nil {
+				return
+			}
+			origintest.Close(t, k)
+			if n := countKnown(k, kept.Xorbs[0]); n != len(kept.Xorbs[0].Chunks) {
+				t.Errorf("%d chunks of the other xorb are known, want %d", n, len(kept.Xorbs[0].Chunks))
+			}
+		})
 	}
 }
