@@ -283,7 +283,7 @@ func TestFailedSource(t *testing.T) {
 				})
 				o := s3.Options{Transport: transport, Getenv: getenv(map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1/keys"})}
 				if tt.probed {
-					o.Probes = everProbed{}
+					o.Conditions = everProbed{}
 				}
 				s, err := s3.Open("s3://bucket", o)
 				if err != nil {
@@ -302,13 +302,13 @@ func TestFailedSource(t *testing.T) {
 	}
 }
 
-// everProbed has a probe of every bucket.
+// everProbed has the result of a probe of every bucket.
 type everProbed struct{}
 
-func (everProbed) Probe(string) (s3.Probe, bool) {
-	return s3.Probe{Time: time.Now(), Checksum: "crc32c"}, true
+func (everProbed) Conditions(string) (s3.Conditions, bool) {
+	return s3.Conditions{Time: time.Now(), Checksum: "crc32c"}, true
 }
-func (everProbed) PutProbe(string, s3.Probe) {}
+func (everProbed) PutConditions(string, s3.Conditions) {}
 
 // accessKey returns the access key of a signed request.
 func accessKey(r *http.Request) string {

@@ -2,7 +2,7 @@
 //
 //	Check, Open     s3://BUCKET/PREFIX → Store
 //	Store           origin.WriteStore with PartReader, ProgressReader and WholeReader
-//	Probe           whether the bucket honours conditional writes
+//	Conditions      the conditional writes that the bucket honours
 //	RemoveStray     aborts unfinished uploads to keys of the store
 //
 // The key of an object is PREFIX/ and the key of origin. minio-go provides credentials and

@@ -25,8 +25,8 @@ type Options struct {
 	// RootCAs are the trusted authorities. nil: those of the machine.
 	RootCAs *x509.CertPool
 
-	// Probes stores results of the probe of conditional writes. nil: each Store probes.
-	Probes ProbeCache
+	// Conditions stores results of probes. nil: each Store probes.
+	Conditions ConditionCache
 
 	// SingleWriter promises that no other process writes to the store. Writes then do not
 	// need a bucket that honours conditions, and no probe is made.

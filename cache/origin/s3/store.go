@@ -20,15 +20,15 @@ type Store struct {
 	client *client
 	fetch  *fetch.Client
 	log    *slog.Logger
-	probes ProbeCache
+	cached ConditionCache
 	single bool           // Options.SingleWriter
 	alone  [32]sync.Mutex // of writes by key, if single
 
 	named atomic.Bool // a foreign key was logged
 	blind atomic.Bool // the credentials may not list the bucket
 
-	probing flight.Group[struct{}, *Probe] // all writes wait for one probe
-	probe   atomic.Pointer[Probe]          // nil: not known yet
+	probing    flight.Group[struct{}, *Conditions] // all writes wait for one probe
+	conditions atomic.Pointer[Conditions]          // nil: not known yet
 }
 
 var (
@@ -59,7 +59,7 @@ func Open(address string, o Options) (*Store, error) {
 		Limits: o.Limits, Attempts: o.Attempts, Logger: o.Logger, Counters: o.Counters,
 	})
 	c := &client{http: f.Transport(), endpoint: e, bucket: p.bucket, creds: newCredentials(o)}
-	return &Store{place: p, client: c, fetch: f, log: o.Logger, probes: o.Probes, single: o.SingleWriter}, nil
+	return &Store{place: p, client: c, fetch: f, log: o.Logger, cached: o.Conditions, single: o.SingleWriter}, nil
 }
 
 // Close waits for a probe without a writer, and closes the idle connections.

@@ -21,7 +21,7 @@ func openBucket(address string, r Remote) (*s3.Store, error) {
 	}
 	o := s3.Options{Getenv: r.getenv, RootCAs: roots, SingleWriter: r.SingleWriter, Limits: r.limits(), Logger: r.Log, Counters: r.Counters}
 	if r.CacheDir != "" {
-		o.Probes = probeFolder(filepath.Join(r.CacheDir, "s3"))
+		o.Conditions = conditionFolder(filepath.Join(r.CacheDir, "s3"))
 	}
 	s, err := s3.Open(address, o)
 	if err != nil {
@@ -47,24 +47,24 @@ func rootCAs(getenv func(string) string, variable string) (*x509.CertPool, error
 	return pool, nil
 }
 
-// A probeFolder stores results of probes as files. A failure costs another probe.
-type probeFolder string
+// A conditionFolder stores Conditions as files. A failure costs another probe.
+type conditionFolder string
 
 // path returns the file of a bucket.
-func (f probeFolder) path(id string) string {
+func (f conditionFolder) path(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return filepath.Join(string(f), hex.EncodeToString(sum[:16])+".json")
 }
 
-// Probe implements s3.ProbeCache.
-func (f probeFolder) Probe(id string) (p s3.Probe, ok bool) {
+// Conditions implements s3.ConditionCache.
+func (f conditionFolder) Conditions(id string) (c s3.Conditions, ok bool) {
 	b, err := os.ReadFile(f.path(id))
-	return p, err == nil && json.Unmarshal(b, &p) == nil
+	return c, err == nil && json.Unmarshal(b, &c) == nil
 }
 
-// PutProbe implements s3.ProbeCache.
-func (f probeFolder) PutProbe(id string, p s3.Probe) {
-	b, err := json.Marshal(p)
+// PutConditions implements s3.ConditionCache.
+func (f conditionFolder) PutConditions(id string, c s3.Conditions) {
+	b, err := json.Marshal(c)
 	if err != nil || os.MkdirAll(string(f), 0o700) != nil {
 		return
 	}

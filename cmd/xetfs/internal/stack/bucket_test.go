@@ -76,25 +76,25 @@ func TestReadOnlyKeys(t *testing.T) {
 	}
 }
 
-// TestProbeFolder stores, reads and replaces results. A damaged file is no result.
-func TestProbeFolder(t *testing.T) {
-	f := probeFolder(filepath.Join(t.TempDir(), "new", "s3"))
-	if _, ok := f.Probe("id"); ok {
+// TestConditionFolder stores, reads and replaces results. A damaged file is no result.
+func TestConditionFolder(t *testing.T) {
+	f := conditionFolder(filepath.Join(t.TempDir(), "new", "s3"))
+	if _, ok := f.Conditions("id"); ok {
 		t.Error("an empty folder has a result")
 	}
-	for _, want := range []s3.Probe{{Time: time.Unix(1, 0).UTC(), Checksum: "crc32c"}, {Time: time.Unix(2, 0).UTC(), Ignored: "If-Match", Checksum: "md5"}} {
-		f.PutProbe("id", want)
-		if got, ok := f.Probe("id"); !ok || got != want {
-			t.Errorf("Probe = %+v, %t, want %+v", got, ok, want)
+	for _, want := range []s3.Conditions{{Time: time.Unix(1, 0).UTC(), Checksum: "crc32c"}, {Time: time.Unix(2, 0).UTC(), Ignored: "If-Match", Checksum: "md5"}} {
+		f.PutConditions("id", want)
+		if got, ok := f.Conditions("id"); !ok || got != want {
+			t.Errorf("Conditions = %+v, %t, want %+v", got, ok, want)
 		}
 	}
-	if _, ok := f.Probe("other"); ok {
+	if _, ok := f.Conditions("other"); ok {
 		t.Error("another bucket has a result")
 	}
 	if err := os.WriteFile(f.path("id"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := f.Probe("id"); ok {
+	if _, ok := f.Conditions("id"); ok {
 		t.Error("a damaged file has a result")
 	}
 }

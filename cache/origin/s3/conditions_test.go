@@ -177,16 +177,16 @@ func TestSingleWriter(t *testing.T) {
 	}
 }
 
-// A probeCache stores probes in memory.
-type probeCache map[string]s3.Probe
+// A conditionCache stores results of probes in memory.
+type conditionCache map[string]s3.Conditions
 
-func (c probeCache) Probe(id string) (s3.Probe, bool) { p, ok := c[id]; return p, ok }
-func (c probeCache) PutProbe(id string, p s3.Probe)   { c[id] = p }
+func (c conditionCache) Conditions(id string) (s3.Conditions, bool) { v, ok := c[id]; return v, ok }
+func (c conditionCache) PutConditions(id string, v s3.Conditions)   { c[id] = v }
 
-// TestProbeCache counts the requests of a first write with a stored probe.
-func TestProbeCache(t *testing.T) {
+// TestConditionCache counts the requests of a first write with a stored probe.
+func TestConditionCache(t *testing.T) {
 	f, server := serveFake(t, "")
-	cache := probeCache{}
+	cache := conditionCache{}
 	tests := []struct {
 		name string
 		age  time.Duration
@@ -203,7 +203,7 @@ func TestProbeCache(t *testing.T) {
 			cache[id] = p
 		}
 		f.tags = 0
-		s := openAt(t, server, fmt.Sprint(i), s3.Options{Probes: cache})
+		s := openAt(t, server, fmt.Sprint(i), s3.Options{Conditions: cache})
 		put(t, s, refKey, []byte("value"))
 		if f.tags != tt.tags {
 			t.Errorf("%s: %d writes, want %d", tt.name, f.tags, tt.tags)
@@ -215,8 +215,8 @@ func TestProbeCache(t *testing.T) {
 // write has a new store and the stored probe.
 func TestRefusedBucket(t *testing.T) {
 	f, server := serveFake(t, "If-Match")
-	cache := probeCache{}
-	open := func() *s3.Store { return openAt(t, server, "", s3.Options{Probes: cache}) }
+	cache := conditionCache{}
+	open := func() *s3.Store { return openAt(t, server, "", s3.Options{Conditions: cache}) }
 	tests := []struct {
 		name    string
 		ignore  string

@@ -11,18 +11,18 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 )
 
-// A Probe is what the test of a bucket showed: which conditions of writes it honours.
-type Probe struct {
+// Conditions are the result of a probe: the conditions of writes that a bucket honours.
+type Conditions struct {
 	Time     time.Time
 	Ignored  string `json:",omitempty"` // the first ignored condition; "": none
 	Checksum string // by which the server compares uploads: crc32c or md5
 }
 
-// A ProbeCache stores results of probes between processes. id names a bucket at an endpoint.
-// A lost result costs one more probe.
-type ProbeCache interface {
-	Probe(id string) (p Probe, ok bool)
-	PutProbe(id string, p Probe)
+// A ConditionCache stores the Conditions of buckets between processes. id names a bucket at an
+// endpoint. A lost result costs one more probe.
+type ConditionCache interface {
+	Conditions(id string) (c Conditions, ok bool)
+	PutConditions(id string, c Conditions)
 }
 
 const (
@@ -33,12 +33,12 @@ const (
 )
 
 // isFresh reports whether the bucket need not be probed again.
-func (p Probe) isFresh() bool {
+func (c Conditions) isFresh() bool {
 	lifetime := probeLifetime
-	if p.Ignored != "" {
+	if c.Ignored != "" {
 		lifetime = refusalLifetime
 	}
-	return time.Since(p.Time) < lifetime
+	return time.Since(c.Time) < lifetime
 }
 
 // ErrIgnoresConditions means that a bucket does not honour conditional writes.
@@ -50,65 +50,65 @@ func (s *Store) prepareWrites(ctx context.Context) (checksum, error) {
 	if s.single {
 		return byCRC32C, nil
 	}
-	p := s.probe.Load()
-	if p == nil || !p.isFresh() {
+	c := s.conditions.Load()
+	if c == nil || !c.isFresh() {
 		var err error
-		if p, err = s.probing.Do(ctx, struct{}{}, s.loadProbe); err != nil {
+		if c, err = s.probing.Do(ctx, struct{}{}, s.loadConditions); err != nil {
 			return "", fmt.Errorf("%s: probe of conditional writes: %w", s, err)
 		}
 	}
-	if p.Ignored != "" {
+	if c.Ignored != "" {
 		return "", fmt.Errorf("%s: %w: %w: %s; two writers could lose versions; use another bucket, or --single-writer with exactly one writer",
-			s, errors.ErrUnsupported, ErrIgnoresConditions, p.Ignored)
+			s, errors.ErrUnsupported, ErrIgnoresConditions, c.Ignored)
 	}
-	return checksum(p.Checksum), nil
+	return checksum(c.Checksum), nil
 }
 
-// loadProbe sets s.probe to the stored result, or to the result of a new probe.
-func (s *Store) loadProbe(ctx context.Context) (*Probe, error) {
-	if p := s.probe.Load(); p != nil && p.isFresh() {
-		return p, nil // another call has ended meanwhile
+// loadConditions sets s.conditions to the stored result, or to the result of a new probe.
+func (s *Store) loadConditions(ctx context.Context) (*Conditions, error) {
+	if c := s.conditions.Load(); c != nil && c.isFresh() {
+		return c, nil // another call has ended meanwhile
 	}
-	p, err := s.storedProbe(ctx)
+	c, err := s.storedConditions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s.probe.Store(&p)
-	return &p, nil
+	s.conditions.Store(&c)
+	return &c, nil
 }
 
-// storedProbe returns the stored result, or probes the bucket.
-func (s *Store) storedProbe(ctx context.Context) (Probe, error) {
+// storedConditions returns the stored result, or probes the bucket.
+func (s *Store) storedConditions(ctx context.Context) (Conditions, error) {
 	id := s.client.endpoint.url(s.bucket, "").String()
-	if s.probes != nil {
-		if p, ok := s.probes.Probe(id); ok && p.isFresh() {
-			return p, nil
+	if s.cached != nil {
+		if c, ok := s.cached.Conditions(id); ok && c.isFresh() {
+			return c, nil
 		}
 	}
-	p, err := s.Probe(ctx)
+	c, err := s.probe(ctx)
 	for try := 1; try < probeTries && errors.Is(err, origin.ErrUnavailable); try++ {
 		if pause(ctx, try, err) == nil {
-			p, err = s.Probe(ctx) // with other keys: an answer may be lost
+			c, err = s.probe(ctx) // with other keys: an answer may be lost
 		}
 	}
 	if err != nil {
-		return p, err
+		return c, err
 	}
-	if s.probes != nil {
-		s.probes.PutProbe(id, p)
+	if s.cached != nil {
+		s.cached.PutConditions(id, c)
 	}
-	return p, nil
+	return c, nil
 }
 
-// Probe tests the conditions of writes with two keys below PREFIX/tmp/, and deletes them.
-func (s *Store) Probe(ctx context.Context) (Probe, error) {
+// probe tests the conditions of writes with two keys below PREFIX/tmp/, and deletes them.
+func (s *Store) probe(ctx context.Context) (Conditions, error) {
 	name := s.prefix + probePrefix + rand.Text()
 	first, second := name+"-1", name+"-2"
 	defer s.removeProbe(ctx, first, second)
-	p := Probe{Time: time.Now(), Checksum: string(byCRC32C)}
-	one, err := s.probePut(ctx, first, "one", ifAbsent(), &p)
+	c := Conditions{Time: time.Now(), Checksum: string(byCRC32C)}
+	one, err := s.probePut(ctx, first, "one", ifAbsent(), &c)
 	if err != nil {
-		return p, err
+		return c, err
 	}
 	tests := []struct {
 		key, ignored string
@@ -121,27 +121,27 @@ func (s *Store) Probe(ctx context.Context) (Probe, error) {
 		{second, "If-Match of a missing key", ifMatch(one), false},
 	}
 	for i, tt := range tests {
-		_, err := s.probePut(ctx, tt.key, fmt.Sprint("value ", i), tt.cond, &p)
+		_, err := s.probePut(ctx, tt.key, fmt.Sprint("value ", i), tt.cond, &c)
 		switch {
 		case err == nil && !tt.succeeds:
-			p.Ignored = tt.ignored
-			return p, nil
+			c.Ignored = tt.ignored
+			return c, nil
 		case err == nil && tt.succeeds, errors.Is(err, tt.cond.failed) && !tt.succeeds:
 		default:
-			return p, err
+			return c, err
 		}
 	}
-	return p, s.probeRead(ctx, first, "value 1")
+	return c, s.probeRead(ctx, first, "value 1")
 }
 
 // probePut writes a key of a probe. It notes a server without CRC32C.
-func (s *Store) probePut(ctx context.Context, key, value string, cond condition, p *Probe) (origin.Tag, error) {
-	header := checksum(p.Checksum).header([]byte(value))
+func (s *Store) probePut(ctx context.Context, key, value string, cond condition, c *Conditions) (origin.Tag, error) {
+	header := checksum(c.Checksum).header([]byte(value))
 	header[cond.header] = cond.value
 	a, err := s.client.send(ctx, request{method: http.MethodPut, key: key, header: header, body: []byte(value)})
-	if err == nil && a.status == http.StatusNotImplemented && p.Checksum == string(byCRC32C) {
-		p.Checksum = string(byMD5)
-		return s.probePut(ctx, key, value, cond, p)
+	if err == nil && a.status == http.StatusNotImplemented && c.Checksum == string(byCRC32C) {
+		c.Checksum = string(byMD5)
+		return s.probePut(ctx, key, value, cond, c)
 	}
 	if err := outcome(a, err, cond); err != nil {
 		if errors.Is(err, cond.failed) {
@@ -150,7 +150,7 @@ func (s *Store) probePut(ctx context.Context, key, value string, cond condition,
 		return "", wrap(ctx, key, err)
 	}
 	if a.header.Get(crcHeader) == "" {
-		p.Checksum = string(byMD5) // the server does not compare the other
+		c.Checksum = string(byMD5) // the server does not compare the other
 	}
 	return origin.Tag(a.header.Get("ETag")), nil
 }
