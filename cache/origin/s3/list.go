@@ -30,6 +30,7 @@ type listObject struct {
 	Key          string
 	Size         int64
 	LastModified time.Time
+	listed       time.Time // by the clock of the server; zero: the server does not send its time
 }
 
 // eventName is the event of keys that no xetfs writes. The name is stable.
@@ -145,11 +146,15 @@ func (s *Store) listPage(ctx context.Context, query url.Values) (*listPage, erro
 	if err := xml.Unmarshal(a.body, p); err != nil {
 		return nil, errors.New("the listing is not XML of S3")
 	}
-	if p.Encoding == "url" {
-		for i := range p.Objects {
-			if p.Objects[i].Key, err = url.QueryUnescape(p.Objects[i].Key); err != nil {
-				return nil, errors.New("a key in the listing is not escaped as in a URL")
-			}
+	now := a.time()
+	for i := range p.Objects {
+		o := &p.Objects[i]
+		o.listed = now
+		if p.Encoding != "url" {
+			continue
+		}
+		if o.Key, err = url.QueryUnescape(o.Key); err != nil {
+			return nil, errors.New("a key in the listing is not escaped as in a URL")
 		}
 	}
 	return p, nil

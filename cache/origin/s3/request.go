@@ -45,6 +45,12 @@ type answer struct {
 	sent   bool // the server may have received the request; also set beside an error
 }
 
+// time returns when the server sent the answer, by its clock; zero: unknown.
+func (a *answer) time() time.Time {
+	t, _ := http.ParseTime(a.header.Get("Date"))
+	return t
+}
+
 // maxAnswer bounds an answer without the bytes of an object. A listing of 1,000 keys has at most
 // 3 MB.
 const maxAnswer = 8 << 20

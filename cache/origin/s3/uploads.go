@@ -25,7 +25,11 @@ type uploadPage struct {
 		UploadID  string `xml:"UploadId"`
 		Initiated time.Time
 	} `xml:"Upload"`
+	listed time.Time // as in a listObject
 }
+
+// errNoTime means that the age of an object cannot be determined.
+var errNoTime = fmt.Errorf("%w: the server does not send its time", origin.ErrUnavailable)
 
 // RemoveStray aborts old unfinished uploads of the store and deletes old keys of probes. The age
 // is by the clock of the server. RemoveStray returns their number, also beside an error.
@@ -43,16 +47,19 @@ func (s *Store) abortUploads(ctx context.Context, older time.Duration) (removed 
 	query := url.Values{"uploads": {""}, "prefix": {s.prefix}}
 	seen, empty := map[string]bool{}, 0
 	for {
-		p, now, err := s.retryUploadPage(ctx, query)
+		p, err := s.retryUploadPage(ctx, query)
 		if err != nil {
 			return removed, err
+		}
+		if p.listed.IsZero() {
+			return removed, errNoTime
 		}
 		if empty++; len(p.Uploads) > 0 {
 			empty = 0
 		}
 		for _, u := range p.Uploads {
 			k, below := strings.CutPrefix(u.Key, s.prefix)
-			if _, err := s.key(names.Key(k)); err != nil || !below || now.Sub(u.Initiated) < older {
+			if _, err := s.key(names.Key(k)); err != nil || !below || p.listed.Sub(u.Initiated) < older {
 				continue
 			}
 			found, err := s.remove(ctx, u.Key, url.Values{"uploadId": {u.UploadID}})
@@ -94,47 +101,45 @@ func (s *Store) remove(ctx context.Context, key string, query url.Values) (found
 }
 
 // retryUploadPage is uploadPage with the attempts of a read.
-func (s *Store) retryUploadPage(ctx context.Context, query url.Values) (p *uploadPage, now time.Time, err error) {
+func (s *Store) retryUploadPage(ctx context.Context, query url.Values) (p *uploadPage, err error) {
 	err = s.fetch.Retry(ctx, "uploads", func(ctx context.Context) error {
-		if p, now, err = s.uploadPage(ctx, query); err != nil {
+		if p, err = s.uploadPage(ctx, query); err != nil {
 			return wrap(ctx, "uploads", err)
 		}
 		return nil
 	})
-	return p, now, err
+	return p, err
 }
 
-// uploadPage returns a part of the list of uploads and the time of the server.
-func (s *Store) uploadPage(ctx context.Context, query url.Values) (*uploadPage, time.Time, error) {
+// uploadPage returns a part of the list of uploads.
+func (s *Store) uploadPage(ctx context.Context, query url.Values) (*uploadPage, error) {
 	a, err := s.client.send(ctx, request{method: http.MethodGet, query: query})
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
 	if a.failed() {
-		return nil, time.Time{}, a.apiError()
+		return nil, a.apiError()
 	}
-	p := new(uploadPage)
+	p := &uploadPage{listed: a.time()}
 	if err := xml.Unmarshal(a.body, p); err != nil {
-		return nil, time.Time{}, errors.New("the list of uploads is not XML of S3")
+		return nil, errors.New("the list of uploads is not XML of S3")
 	}
-	now, err := http.ParseTime(a.header.Get("Date"))
-	if err != nil {
-		return nil, time.Time{}, errors.New("the server does not send its time")
-	}
-	return p, now, nil
+	return p, nil
 }
 
 // removeProbes deletes the keys that killed probes left.
 func (s *Store) removeProbes(ctx context.Context, older time.Duration) (removed int, err error) {
-	_, now, err := s.retryUploadPage(ctx, url.Values{"uploads": {""}, "prefix": {s.prefix + tmpPrefix}})
-	if err != nil {
-		return 0, err
-	}
 	for o, err := range s.list(ctx, s.prefix+tmpPrefix, "") {
 		if err != nil {
 			return removed, err
 		}
-		if !strings.HasPrefix(o.Key, s.prefix+probePrefix) || now.Sub(o.LastModified) < older {
+		if !strings.HasPrefix(o.Key, s.prefix+probePrefix) {
+			continue
+		}
+		if o.listed.IsZero() {
+			return removed, errNoTime
+		}
+		if o.listed.Sub(o.LastModified) < older {
 			continue
 		}
 		if _, err := s.remove(ctx, o.Key, nil); err != nil {
