@@ -22,7 +22,7 @@ func (k *Index) Beside(x codec.Hash, most int) []*shard.XorbInfo {
 	}
 	if p, ok := k.findInRuns(x); ok {
 		r := p.run
-		first, end := beside(p.index, r.xorbCount(), most, func(i uint32) uint32 { return r.xorb(i).shard })
+		first, end := beside(p.number, r.xorbCount(), most, func(i uint32) uint32 { return r.xorb(i).shard })
 		for i := first; i < end; i++ {
 			add(k.runXorb(r, i))
 		}

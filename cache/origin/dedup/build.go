@@ -111,9 +111,9 @@ func (b *builder) list(seen runState) error {
 			return err
 		}
 		sortByAge(b.shardsNow)
-		b.listed = make(map[codec.Hash]uint32, len(b.shardsNow))
+		b.shardAge = make(map[codec.Hash]uint32, len(b.shardsNow))
 		for age, o := range b.shardsNow {
-			b.listed[o.hash] = uint32(age)
+			b.shardAge[o.hash] = uint32(age)
 		}
 		return nil
 	})
@@ -227,7 +227,7 @@ func (b *builder) orphan(o listedObject) error {
 	}
 	one := xorbRef{
 		hash: in.Xorb, off: in.HashesAt(), shard: ownFooter,
-		chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{})), listed: verified,
+		chunks: uint32(in.Len()), stride: uint32(len(codec.Hash{})), list: verified,
 	}
 	return b.addXorb(one, func(i int) codec.Hash { return in.Chunks[i] })
 }

@@ -23,7 +23,7 @@
 //	     8     4  S, number of shards
 //	    12     4  X, number of xorbs
 //	    16   40S  shards, oldest first: hash 32, size 8
-//	         56X  xorbs: hash 32, offset of the first chunk record 8, place of the shard 4,
+//	         56X  xorbs: hash 32, offset of the first chunk record 8, number of the shard 4,
 //	              chunks 4, packed size 4, 1 if the xorb exists 4
 //	         16E  entries by word: last word of the hash 8, xorb 4, chunk 4; or of a file:
 //	              2^31 + shard 4, block offset / 48 4

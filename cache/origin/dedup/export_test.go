@@ -1,4 +1,4 @@
 package dedup
 
 // Listed returns the number of shards and xorbs that Open listed.
-func Listed(k *Index) int { return len(k.listed) + len(k.byHash) }
+func Listed(k *Index) int { return len(k.shardAge) + len(k.byHash) }

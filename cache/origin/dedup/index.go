@@ -23,8 +23,8 @@ import (
 //	hash ──one word of it──▶ entry: xorb, chunk  ──▶ where its hashes stand ──▶ all 32 bytes
 //	                         entry: shard, block ──▶ the File Info block
 //
-// A chunk that is stored several times is found at the newest place. A packer stores a chunk
-// again so that a file is not scattered, and the newest place is in one piece.
+// A chunk that is stored several times is found at the newest location. A packer stores a chunk
+// again so that a file is not scattered, and the newest location is in one piece.
 //
 // A shard may list wrong chunks for a xorb, and a packer would then leave out chunks that no
 // xorb has. The listed chunks are therefore used only if the root of their tree is the hash of
@@ -38,13 +38,13 @@ type Index struct {
 	shards []shardRef // in table, and those of runs that were looked up
 	xorbs  []xorbRef  // likewise
 	index  table
-	runs   []*shardRun             // oldest first; table has newer entries
-	inRuns map[codec.Hash]runPlace // xorbs of runs; nil: no lookup needed it yet
+	runs   []*shardRun              // oldest first; table has newer entries
+	inRuns map[codec.Hash]xorbInRun // xorbs of runs; nil: no lookup needed it yet
 
 	// The store is listed when the Index is opened, except folders that have not changed since
 	// the runs were made.
 	byHash                map[codec.Hash]storedXorb // that were listed or looked up
-	listed                map[codec.Hash]uint32     // shards, by age: 0 is the oldest
+	shardAge              map[codec.Hash]uint32     // of the listed shards: 0 is the oldest
 	sameShards, sameXorbs folderSet
 
 	window hashWindow
@@ -89,7 +89,7 @@ type shardRef struct {
 	size  int64
 }
 
-// A xorbRef is a xorb of the store, with the place of its chunk hashes. A hash is at every
+// A xorbRef is a xorb of the store, with the offset of its chunk hashes. A hash is at every
 // stride bytes from off, in a shard or in the footer of the xorb.
 type xorbRef struct {
 	hash   codec.Hash
@@ -97,7 +97,7 @@ type xorbRef struct {
 	shard  uint32 // index into shards, or ownFooter
 	chunks uint32
 	stride uint32
-	listed checkState
+	list   checkState // of the list of its chunks
 	sound  checkState // with Verify: whether all of the xorb is its own
 }
 
@@ -140,7 +140,7 @@ func (k *Index) Has(key names.Key) bool {
 	case err != nil:
 		return false
 	case p.Kind == names.ShardKind:
-		if _, ok := k.listed[p.Hash]; ok || !k.sameShards.has(p.Hash) {
+		if _, ok := k.shardAge[p.Hash]; ok || !k.sameShards.has(p.Hash) {
 			return ok
 		}
 		_, err := k.s.Size(k.ctx, key)
@@ -160,7 +160,7 @@ func (k *Index) Shards() origin.Store {
 	return k.s
 }
 
-// find calls accept with the places of a word, newest first, until accept returns true.
+// find calls accept with the locations of a word, newest first, until accept returns true.
 func (k *Index) find(word uint64, accept func(location) bool) {
 	found := false
 	k.index.find(word, func(at location) bool {
@@ -169,7 +169,7 @@ func (k *Index) find(word uint64, accept func(location) bool) {
 	})
 	for i := len(k.runs) - 1; i >= 0 && !found; i-- {
 		if at, ok := k.runs[i].find(word, k.index.buffer()); ok {
-			at, ok = k.place(k.runs[i], at)
+			at, ok = k.fromRun(k.runs[i], at)
 			found = ok && accept(at)
 		}
 	}
@@ -245,8 +245,8 @@ func (k *Index) check(x *xorbRef) bool {
 	if k.o.Verify && !k.isSound(x) {
 		return false
 	}
-	if x.listed != unchecked {
-		return x.listed == verified
+	if x.list != unchecked {
+		return x.list == verified
 	}
 	k.leaves = k.leaves[:0]
 	for index := uint32(0); index < x.chunks; index += hashesAtOnce {
@@ -260,10 +260,10 @@ func (k *Index) check(x *xorbRef) bool {
 		}
 	}
 	if merkle.Xorb(k.leaves) == x.hash {
-		x.listed = verified
+		x.list = verified
 		return true
 	}
-	x.listed = refuted
+	x.list = refuted
 	_, key := k.home(x)
 	k.o.Damaged(key, codec.Corrupt("CAS info block", x.off-shardRecord, "its chunks are not those of xorb %s", x.hash))
 	return false

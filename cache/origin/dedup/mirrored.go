@@ -82,7 +82,7 @@ func (b *builder) openNamed(names []string) (runs []*shardRun) {
 
 // A runSet selects the sorted runs for a listing, and makes those that are missing. Each shard
 // of the listing is in at most one run. A run with another shard is removed: an entry would hide
-// an older place of the same chunk.
+// an older location of the same chunk.
 type runSet struct {
 	*builder
 	folder *mirror.Folder
@@ -90,7 +90,7 @@ type runSet struct {
 	runs   []*shardRun
 }
 
-// A shardState is the place where the chunks of a shard are found.
+// A shardState reports whether a run has the chunks of a shard.
 type shardState uint8
 
 const (
@@ -114,7 +114,7 @@ func (s *runSet) fetch() (all bool, err error) {
 	fit, err := s.o.Mirror.Fetch(s.ctx, items)
 	for _, item := range fit {
 		if p, err := names.ParseKey(item.Key); err == nil {
-			s.state[s.listed[p.Hash]] = unread
+			s.state[s.shardAge[p.Hash]] = unread
 		}
 	}
 	return len(fit) == len(items), err
@@ -183,7 +183,7 @@ func closeRuns(runs []*shardRun) {
 // hasShardOf reports whether a shard of a run is listed.
 func (s *runSet) hasShardOf(r *shardRun) bool {
 	for i := range r.shardCount() {
-		if age, ok := s.listed[r.shard(i).hash]; ok && s.state[age] != leftOut {
+		if age, ok := s.shardAge[r.shard(i).hash]; ok && s.state[age] != leftOut {
 			return true
 		}
 	}
@@ -195,7 +195,7 @@ func (s *runSet) hasShardOf(r *shardRun) bool {
 // xorbs must exist as when it was made. Folders that were not listed have not changed since.
 func (s *runSet) fits(r *shardRun) (bool, error) {
 	for _, of := range r.shardsIn(&s.sameShards) {
-		age, ok := s.listed[of.hash]
+		age, ok := s.shardAge[of.hash]
 		if !ok || s.state[age] != unread || s.shardsNow[age].size != of.size {
 			return false, nil
 		}
@@ -234,7 +234,7 @@ func (s *runSet) isPresent(x codec.Hash, packed uint32) (present bool, err error
 func (s *runSet) add(r *shardRun) {
 	s.runs = append(s.runs, r)
 	for _, of := range r.shardsIn(&s.sameShards) {
-		if age, ok := s.listed[of.hash]; ok {
+		if age, ok := s.shardAge[of.hash]; ok {
 			s.state[age] = covered
 		}
 	}

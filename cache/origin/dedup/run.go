@@ -99,7 +99,7 @@ const (
 	goodGuesses   = 4 // then halving, in case the words are not spread evenly
 )
 
-// find returns the place of a word. buf has room for entriesAtOnce.
+// find returns the location of a word. buf has room for entriesAtOnce.
 func (r *sortedRun) find(word uint64, buf []byte) (location, bool) {
 	low, high := int64(0), r.entries
 	lowWord, highWord := uint64(0), uint64(math.MaxUint64)

@@ -16,14 +16,14 @@ import (
 )
 
 // A shardRun is a sorted run of the chunks and files of some shards, in a file of the mirror.
-// doc.go draws the format. Its entries number shards and xorbs by their place in its tables.
+// doc.go draws the format. Its entries number shards and xorbs in the order of its tables.
 type shardRun struct {
 	sortedRun
 	runTables
 	file *mirror.File
 	name string
 	sum  uint32 // CRC-32C of the bytes before the entries
-	age  uint32 // of its newest shard, in Index.listed
+	age  uint32 // of its newest shard, in Index.shardAge
 
 	shardAt map[uint32]uint32 // indexes in Index.shards, of shards that were looked up
 	xorbAt  map[uint32]uint32 // indexes in Index.xorbs, likewise; unlisted: it is absent
@@ -42,7 +42,7 @@ type runShard struct {
 type runXorb struct {
 	hash    codec.Hash
 	off     int64  // of the record of its first chunk, in the shard
-	shard   uint32 // its place in the run
+	shard   uint32 // its number in the run
 	chunks  uint32
 	packed  uint32
 	present bool // the xorb existed; the run has no entries of an absent one
@@ -91,7 +91,7 @@ func (t *runTables) addXorb(x runXorb) {
 	t.xorbs = le.AppendUint32(b, present)
 }
 
-// shardsIn yields the shards of the folders that are not in same, and their places.
+// shardsIn yields the shards of the folders that are not in same, and their numbers.
 func (t *runTables) shardsIn(same *folderSet) iter.Seq2[uint32, runShard] {
 	return func(yield func(uint32, runShard) bool) {
 		for i := range t.shardCount() {
@@ -102,7 +102,7 @@ func (t *runTables) shardsIn(same *folderSet) iter.Seq2[uint32, runShard] {
 	}
 }
 
-// xorbsIn yields the xorbs of the folders that are not in same, and their places.
+// xorbsIn yields the xorbs of the folders that are not in same, and their numbers.
 func (t *runTables) xorbsIn(same *folderSet) iter.Seq2[uint32, runXorb] {
 	return func(yield func(uint32, runXorb) bool) {
 		for i := range t.xorbCount() {

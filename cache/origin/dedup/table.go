@@ -15,7 +15,7 @@ const fileBit = 1 << 31
 
 func chunkAt(xorb, index uint32) location { return location{xorb, index} }
 
-// fileAt is the place of a block, which begins at a multiple of 48. One so far behind
+// fileAt is the location of a block, which begins at a multiple of 48. One so far behind
 // that it does not fit, in a shard of 200 GB, will not be found.
 func fileAt(shard uint32, block int64) location {
 	return location{fileBit | shard, uint32(min(block/48, math.MaxUint32))}
@@ -25,13 +25,13 @@ func (p location) isFile() bool  { return p.what&fileBit != 0 }
 func (p location) shard() uint32 { return p.what &^ fileBit }
 func (p location) block() int64  { return 48 * int64(p.index) }
 
-// A tableEntry is a word and its place.
+// A tableEntry is a word and its location.
 type tableEntry struct {
 	word uint64
 	location
 }
 
-// compare sorts by words, and places of one word by their age, if they were added as fill
+// compare sorts by words, and locations of one word by their age, if they were added as fill
 // says.
 func (e tableEntry) compare(other tableEntry) int {
 	if e.word != other.word {
@@ -47,8 +47,8 @@ const (
 	maxRuns     = 8
 )
 
-// A table finds places by words that are evenly spread. New entries are in memory. Full memory
-// becomes a sorted run in a scratch file, and many runs are merged into one. The newest place
+// A table finds locations by words that are evenly spread. New entries are in memory. Full memory
+// becomes a sorted run in a scratch file, and many runs are merged into one. The newest location
 // of a word counts.
 type table struct {
 	scratch  func() (TempFile, error)
@@ -58,12 +58,12 @@ type table struct {
 	buf      []byte
 
 	// While the table is filling, no word is looked up, and new entries are only appended. The
-	// newer place of a word is then the larger one.
+	// newer location of a word is then the larger one.
 	filling bool
 	bulk    []tableEntry
 }
 
-// fill announces that many places are added before the first lookup, each larger than those
+// fill announces that many locations are added before the first lookup, each larger than those
 // before it.
 func (x *table) fill() { x.filling = true }
 
@@ -85,7 +85,7 @@ func (x *table) filled() error {
 	return x.merge()
 }
 
-// add adds a place.
+// add adds a location.
 func (x *table) add(word uint64, at location) error {
 	if x.filling {
 		x.bulk = append(x.bulk, tableEntry{word, at})
@@ -104,8 +104,8 @@ func (x *table) add(word uint64, at location) error {
 	return x.spill()
 }
 
-// find calls accept with the places of a word, newest first, until accept returns true. A place
-// that cannot be read is skipped.
+// find calls accept with the locations of a word, newest first, until accept returns true. It
+// skips a location that cannot be read.
 func (x *table) find(word uint64, accept func(location) bool) {
 	if at, ok := x.memtable[word]; ok && accept(at) {
 		return

@@ -35,10 +35,10 @@ func (k *Index) storedXorb(x codec.Hash) (storedXorb, bool) {
 	return stored, true
 }
 
-// A runPlace is a xorb in the tables of a run.
-type runPlace struct {
-	run   *shardRun
-	index uint32
+// A xorbInRun is a xorb in the tables of a run.
+type xorbInRun struct {
+	run    *shardRun
+	number uint32
 }
 
 // xorbAt returns the index in xorbs of a xorb.
@@ -50,18 +50,18 @@ func (k *Index) xorbAt(x codec.Hash) (uint32, bool) {
 	if !ok {
 		return 0, false
 	}
-	return k.runXorb(p.run, p.index)
+	return k.runXorb(p.run, p.number)
 }
 
-// findInRuns returns the oldest place of a xorb. The first call reads the tables of all runs.
-func (k *Index) findInRuns(x codec.Hash) (runPlace, bool) {
+// findInRuns returns the oldest run with a xorb. The first call reads the tables of all runs.
+func (k *Index) findInRuns(x codec.Hash) (xorbInRun, bool) {
 	if k.inRuns == nil {
-		k.inRuns = map[codec.Hash]runPlace{}
+		k.inRuns = map[codec.Hash]xorbInRun{}
 		for _, r := range k.runs {
 			for i := range r.xorbCount() {
 				one := r.xorb(i)
 				if _, ok := k.inRuns[one.hash]; one.present && !ok {
-					k.inRuns[one.hash] = runPlace{r, i}
+					k.inRuns[one.hash] = xorbInRun{r, i}
 				}
 			}
 		}
@@ -70,9 +70,9 @@ func (k *Index) findInRuns(x codec.Hash) (runPlace, bool) {
 	return p, ok
 }
 
-// place translates a location of a run to one of the Index. False: the object is gone or the run is
-// damaged.
-func (k *Index) place(r *shardRun, at location) (location, bool) {
+// fromRun translates a location of a run to one of the Index. False: the object is gone or the
+// run is damaged.
+func (k *Index) fromRun(r *shardRun, at location) (location, bool) {
 	var ok bool
 	if at.isFile() {
 		at.what, ok = k.runShard(r, at.shard())
