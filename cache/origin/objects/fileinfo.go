@@ -249,7 +249,6 @@ func (o *objects) readFileInfo(ctx context.Context, f *shardFile, id codec.FileI
 // readBlock reads the File Info block at an offset of the shard. spec may hold its beginning.
 // The decoder also reads bytes behind the block.
 func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, spec *origin.Part) (*shard.FileInfo, error) {
-	r := &pieceReader{below: f.at(ctx)}
 	if !o.local && !spec.Holds(block, 1) {
 		part, err := f.block(ctx, block, blockPart)
 		if err != nil {
@@ -257,6 +256,6 @@ func (o *objects) readBlock(ctx context.Context, f *shardFile, block int64, spec
 		}
 		spec = &part
 	}
-	r.part.Store(spec)
+	r := newPieceReader(f.at(ctx), spec)
 	return shard.ReadFileInfo(io.NewSectionReader(r, 0, f.size), block)
 }

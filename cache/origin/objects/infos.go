@@ -200,8 +200,7 @@ func (o *objects) readInfo(ctx context.Context, x codec.Hash) (*xorb.Info, error
 	}
 	ahead, done := o.ahead(ctx, k, part.Size)
 	defer done()
-	r := newPieceReader(ctx, o.store, k, part)
-	r.below = ahead // without a new footer, ReadInfo reads all chunk headers
+	r := newPieceReader(ahead, &part) // without a new footer, ReadInfo reads all chunk headers
 	in, err := xorb.ReadInfo(r, part.Size)
 	if errors.Is(err, xorb.ErrNoFooter) {
 		return o.walkInfo(ctx, x, r, part.Size)

@@ -112,9 +112,7 @@ func (f *shardFile) compare(b []byte, off int64) error {
 
 // inMemory returns a reader of the bytes in memory, and through r of all others.
 func (f *shardFile) inMemory(r io.ReaderAt) io.ReaderAt {
-	p := &pieceReader{below: r}
-	p.part.Store(f.part.Load())
-	return p
+	return newPieceReader(r, f.part.Load())
 }
 
 // block returns up to n bytes of the File Info block at off. Most blocks are shorter.
@@ -175,15 +173,15 @@ type pieceReader struct {
 // ReadAt implements io.ReaderAt. Bytes that are not wholly in the part are read from below.
 func (p *pieceReader) ReadAt(b []byte, off int64) (int, error) {
 	part := p.part.Load()
-	if part == nil || off < part.Off || off+int64(len(b)) > part.Off+int64(len(part.Bytes)) {
+	if !part.Holds(off, len(b)) {
 		return p.below.ReadAt(b, off)
 	}
 	return copy(b, part.Bytes[off-part.Off:]), nil
 }
 
-// newPieceReader returns a reader of the object of a part.
-func newPieceReader(ctx context.Context, s origin.Store, k names.Key, part origin.Part) *pieceReader {
-	p := &pieceReader{below: origin.ReaderAt(ctx, s, k)}
-	p.part.Store(&part)
+// newPieceReader returns a reader of the object of a part; nil: no part.
+func newPieceReader(below io.ReaderAt, part *origin.Part) *pieceReader {
+	p := &pieceReader{below: below}
+	p.part.Store(part)
 	return p
 }
