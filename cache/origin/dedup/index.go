@@ -67,7 +67,7 @@ type Options struct {
 
 	// Mirror has sorted runs of the chunks of the store, and copies of the shards of a remote
 	// store. nil: all shards are read from the store, and sorted runs are temporary.
-	Mirror *mirror.Mirror
+	Mirror mirror.Mirror
 
 	// Damaged is called with shards and xorbs that cannot be read, or are corrupt, and are left
 	// out. Some are found only at a lookup. nil: no call.

@@ -52,7 +52,7 @@ func (b *builder) openRuns(seen runState) (s *runSet, all bool, err error) {
 		closeRuns(opened)
 		return nil, false, err
 	}
-	s = &runSet{builder: b, folder: b.o.Mirror.Folder, state: make([]shardState, len(b.shardsNow))}
+	s = &runSet{builder: b, folder: b.o.Mirror.Folder(), state: make([]shardState, len(b.shardsNow))}
 	if all, err = s.fetch(); err != nil {
 		closeRuns(opened)
 		return nil, false, err
@@ -71,7 +71,7 @@ func (b *builder) openRuns(seen runState) (s *runSet, all bool, err error) {
 // openNamed opens runs, up to the first one that is absent or damaged.
 func (b *builder) openNamed(names []string) (runs []*shardRun) {
 	for _, name := range names {
-		r, err := openRun(b.o.Mirror.Folder, name)
+		r, err := openRun(b.o.Mirror.Folder(), name)
 		if err != nil {
 			break
 		}
@@ -279,7 +279,7 @@ func (s *runSet) merge() {
 	for n := len(s.runs); n >= 2 && s.runs[n-2].entries < 2*s.runs[n-1].entries; n-- {
 		one, err := mergeShardRuns(s.folder, s.runs[n-2], s.runs[n-1])
 		if err != nil {
-			s.o.Mirror.Broken(err)
+			s.o.Mirror.NoteBroken(err)
 			return
 		}
 		s.drop(s.runs[n-2])
@@ -362,7 +362,7 @@ func (w *runBuilder) flush() error {
 	if err == nil {
 		w.runSet.add(r)
 	} else {
-		w.o.Mirror.Broken(err)
+		w.o.Mirror.NoteBroken(err)
 		for _, o := range w.items {
 			if err := w.leaveOut(o); err != nil {
 				return err

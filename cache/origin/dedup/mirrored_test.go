@@ -108,7 +108,7 @@ func (st *filledStore) put(t testing.TB, i int) {
 }
 
 // A fresh mirror of a folder is that of a new process.
-func (st *filledStore) mirror(folder string, max int64, notes *[]string) *mirror.Mirror {
+func (st *filledStore) mirror(folder string, max int64, notes *[]string) mirror.Mirror {
 	return mirror.New(st.Watched, mirror.OpenFolder(folder, max), func(text string) {
 		if notes != nil {
 			*notes = append(*notes, text)
@@ -117,7 +117,7 @@ func (st *filledStore) mirror(folder string, max int64, notes *[]string) *mirror
 }
 
 // A fresh local mirror of a folder is that of a new process. It has no copies.
-func (st *filledStore) local(folder string, max int64, notes *[]string) *mirror.Mirror {
+func (st *filledStore) local(folder string, max int64, notes *[]string) mirror.Mirror {
 	return mirror.NewLocal(st.Watched, mirror.OpenFolder(folder, max), localName, func(text string) {
 		if notes != nil {
 			*notes = append(*notes, text)
@@ -128,13 +128,13 @@ func (st *filledStore) local(folder string, max int64, notes *[]string) *mirror.
 const localName = "store"
 
 // stateful is local for a store that has states of its folders.
-func (st *filledStore) stateful(folder string, max int64, notes *[]string) *mirror.Mirror {
+func (st *filledStore) stateful(folder string, max int64, notes *[]string) mirror.Mirror {
 	st.stated = true
 	return st.local(folder, max, notes)
 }
 
 // A mirrorMaker is the mirror of a remote store, or of a local one with or without states of folders.
-type mirrorMaker func(st *filledStore, folder string, max int64, notes *[]string) *mirror.Mirror
+type mirrorMaker func(st *filledStore, folder string, max int64, notes *[]string) mirror.Mirror
 
 // eachMirror runs a test with all kinds of mirrors.
 func eachMirror(t *testing.T, test func(t *testing.T, open mirrorMaker)) {
@@ -147,7 +147,7 @@ func eachMirror(t *testing.T, test func(t *testing.T, open mirrorMaker)) {
 const roomy = 1 << 30
 
 // answers opens an index and returns all its answers as text, and the calls of the store.
-func (st *filledStore) answers(t testing.TB, m *mirror.Mirror) (text string, opened, lookedUp []origintest.Call) {
+func (st *filledStore) answers(t testing.TB, m mirror.Mirror) (text string, opened, lookedUp []origintest.Call) {
 	t.Helper()
 	st.Calls()
 	var damaged []names.Key

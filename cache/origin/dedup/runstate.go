@@ -51,7 +51,7 @@ func (b *builder) loadState() (s runState) {
 
 // SoundFolders returns the states of folders of a local store. The last Index with the Mirror found no
 // damage in them.
-func SoundFolders(m *mirror.Mirror) origin.FolderStates {
+func SoundFolders(m mirror.Mirror) origin.FolderStates {
 	s := runState{Shards: origin.FolderStates{}}
 	if !m.LoadState(stateFile, &s) {
 		return nil

@@ -2,7 +2,7 @@
 // each shard from the store once.
 //
 //	OpenFolder     a bounded folder for copies and for files derived from them
-//	New, NewLocal  a Mirror of one store
+//	New, NewLocal  the Mirror of one store: Copies or Local
 //	Mirror.Fetch   downloads the missing shards of a listing
 //	Mirror.ReadAt  reads a copy
 //	Mirror.Put     adds a shard that was just stored
@@ -16,7 +16,7 @@
 //	state/S-*    what an earlier session saw of the local store S (Mirror.SaveState)
 //	tmp-*        a file that is being written
 //
-// A local store needs no copies. Its Mirror has the sorted runs alone, and compares each shard of
+// A local store needs no copies. A Local has the sorted runs alone, and compares each shard of
 // the store with its name before its first use in a process.
 //
 // A copy is compared with its name before its first use in a process. A damaged copy is removed

@@ -45,20 +45,20 @@ func TestBadShardHeals(t *testing.T) {
 		_, err := s.PutIfAbsent(t.Context(), k, value)
 		return err
 	}
-	putCopy := func(m *mirror.Mirror, _ origin.WriteStore) error {
+	putCopy := func(m mirror.Mirror, _ origin.WriteStore) error {
 		m.Put(k, value)
 		return nil
 	}
 	tests := []struct {
 		name    string
 		damaged bool
-		heal    func(m *mirror.Mirror, s origin.WriteStore) error
+		heal    func(m mirror.Mirror, s origin.WriteStore) error
 	}{
-		{"damaged, copied by another process", true, func(m *mirror.Mirror, s origin.WriteStore) error { return putCopy(mirror.New(s, m.Folder, nil), s) }},
-		{"absent, stored by another process", false, func(_ *mirror.Mirror, s origin.WriteStore) error { return store(s, value) }},
+		{"damaged, copied by another process", true, func(m mirror.Mirror, s origin.WriteStore) error { return putCopy(mirror.New(s, m.Folder(), nil), s) }},
+		{"absent, stored by another process", false, func(_ mirror.Mirror, s origin.WriteStore) error { return store(s, value) }},
 		{"absent, stored by this process", false, putCopy},
 		{"damaged, stored by this process", true, putCopy},
-		{"damaged, listed again", true, func(m *mirror.Mirror, s origin.WriteStore) error {
+		{"damaged, listed again", true, func(m mirror.Mirror, s origin.WriteStore) error {
 			err := errors.Join(s.Delete(t.Context(), k), store(s, value))
 			_, fetchErr := m.Fetch(t.Context(), []origin.Item{{Key: k, Size: int64(len(value))}})
 			return errors.Join(err, fetchErr)
@@ -94,7 +94,7 @@ func TestState(t *testing.T) {
 	path := t.TempDir()
 	folder := mirror.OpenFolder(path, 1<<20)
 	m := mirror.NewLocal(origintest.Memory(), folder, "a", nil)
-	load := func(m *mirror.Mirror) (state string, ok bool) {
+	load := func(m mirror.Mirror) (state string, ok bool) {
 		ok = m.LoadState("kind", &state)
 		return state, ok
 	}
@@ -106,7 +106,7 @@ func TestState(t *testing.T) {
 	if got, ok := load(m); !ok || got != "second" {
 		t.Errorf("state = %q, %v", got, ok)
 	}
-	for name, other := range map[string]*mirror.Mirror{
+	for name, other := range map[string]mirror.Mirror{
 		"another store":  mirror.NewLocal(origintest.Memory(), folder, "b", nil),
 		"a remote store": mirror.New(origintest.Memory(), folder, nil),
 	} {

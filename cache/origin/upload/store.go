@@ -50,7 +50,7 @@ type Options struct {
 	Source   Source // required; of the same store
 	Leases   Guard  // holds for some time after each call; required
 	TempFile func() (dedup.TempFile, error)
-	Mirror   *mirror.Mirror // of the index; nil: all shards are read from the store
+	Mirror   mirror.Mirror // of the index; nil: all shards are read from the store
 
 	// Item returns size and time of change of an object, so that a change by another program is
 	// noticed. nil: no other program can change an object in place.

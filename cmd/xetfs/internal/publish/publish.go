@@ -43,7 +43,7 @@ type Options struct {
 	Sink      pack.Sink             // of Store; nil in a dry run
 	Writer    *writer.Writer        // nil in a dry run
 	Catalog   *catalog.StoreCatalog // of a dry run; nil: the store has none
-	Mirror    *mirror.Mirror        // of Store, with copies of its shards; nil: none
+	Mirror    mirror.Mirror         // of Store, with copies of its shards; nil: none
 	TempFile  func() (dedup.TempFile, error)
 }
 

@@ -14,7 +14,7 @@ const MirrorName = "shards"
 
 // newMirror returns copies of the shards of a remote store. It returns nil for a local store, and
 // without a folder of all caches.
-func newMirror(s origin.Store, remote Remote) *mirror.Mirror {
+func newMirror(s origin.Store, remote Remote) mirror.Mirror {
 	if origin.Local(s) || remote.CacheDir == "" {
 		return nil
 	}
@@ -23,7 +23,7 @@ func newMirror(s origin.Store, remote Remote) *mirror.Mirror {
 
 // newIndexed returns newMirror for a remote STORE. For a local one it returns a Mirror without
 // copies, for the sorted runs of its chunks. Two paths of one store have runs of their own.
-func newIndexed(s origin.Store, path string, remote Remote) *mirror.Mirror {
+func newIndexed(s origin.Store, path string, remote Remote) mirror.Mirror {
 	if !origin.Local(s) || remote.CacheDir == "" {
 		return newMirror(s, remote)
 	}

@@ -23,7 +23,7 @@ import (
 type PublishStore struct {
 	WriteStore
 	Writer   *writer.Writer
-	Mirror   *mirror.Mirror // nil: all shards are read, each time
+	Mirror   mirror.Mirror // nil: all shards are read, each time
 	TempFile func() (dedup.TempFile, error)
 	listed   dir.ListedState // of the last publish into a folder
 	pages    atomic.Int64
@@ -141,7 +141,7 @@ func (s *PublishStore) RejectKey(k names.Key) int {
 type DryStore struct {
 	Store    ReadStore             // nil: there is no store yet
 	Catalog  *catalog.StoreCatalog // nil: the store has none
-	Mirror   *mirror.Mirror        // nil: all shards are read, each time
+	Mirror   mirror.Mirror         // nil: all shards are read, each time
 	TempFile func() (dedup.TempFile, error)
 }
 
