@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
@@ -26,7 +25,10 @@ func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor
 	if err != nil {
 		return nil, "", 0, err
 	}
-	_, err = r.lineages.find(ctx, symbol, l, func(v *version) bool {
+	for v, err := range r.lineages.versions(ctx, symbol, l) {
+		if err != nil {
+			return nil, "", 0, err
+		}
 		if v.row.Number <= first.row.Number {
 			total++
 		}
@@ -37,10 +39,6 @@ func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor
 		case next == "":
 			next = strconv.FormatUint(v.row.Number, 10)
 		}
-		return false
-	})
-	if errors.Is(err, hub.ErrRevisionNotFound) { // the end of all versions
-		err = nil
 	}
-	return list, next, total, err
+	return list, next, total, nil
 }

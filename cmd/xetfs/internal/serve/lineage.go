@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -256,23 +256,25 @@ func (ls *lineages) extend(ctx context.Context, symbol string, l *lineage) (*lin
 	return &longer, nil
 }
 
-// find returns the newest live version that matches, or hub.ErrRevisionNotFound.
-func (ls *lineages) find(ctx context.Context, symbol string, l *lineage, match func(*version) bool) (*version, error) {
-	for i := 0; i < maxVersions; i++ {
-		for i == len(l.versions) {
-			if l.next == "" {
-				return nil, hub.ErrRevisionNotFound
+// versions yields the live versions, newest first. It ends with the first error.
+func (ls *lineages) versions(ctx context.Context, symbol string, l *lineage) iter.Seq2[*version, error] {
+	return func(yield func(*version, error) bool) {
+		known, err := l, error(nil)
+		for i := 0; i < maxVersions; i++ {
+			for i == len(known.versions) && known.next != "" {
+				if known, err = ls.extend(ctx, symbol, known); err != nil {
+					yield(nil, err)
+					return
+				}
 			}
-			var err error
-			if l, err = ls.extend(ctx, symbol, l); err != nil {
-				return nil, err
+			if i == len(known.versions) {
+				return
 			}
-		}
-		if v := l.versions[i]; !l.head.IsDeleted(v.row.Number) && match(v) {
-			return v, nil
+			if v := known.versions[i]; !known.head.IsDeleted(v.row.Number) && !yield(v, nil) {
+				return
+			}
 		}
 	}
-	return nil, hub.ErrRevisionNotFound
 }
 
 // ofRow returns the version of a row, with its labels if the version is in memory.

@@ -135,13 +135,17 @@ func isBranch(revision string) bool {
 
 // revision returns the version that a revision names.
 func (r *Repos) revision(ctx context.Context, symbol string, l *lineage, revision string) (*version, error) {
-	if isBranch(revision) {
-		return r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.row.Number == l.latest.Number })
+	isMain, tag := isBranch(revision), strings.TrimPrefix(revision, "refs/tags/")
+	for v, err := range r.lineages.versions(ctx, symbol, l) {
+		switch {
+		case err != nil:
+			return nil, err
+		case isMain && v.row.Number == l.latest.Number, !isMain && (v.isCommit(revision) || slices.Contains(v.tags, tag)):
+			return v, nil
+		}
 	}
-	tag := strings.TrimPrefix(revision, "refs/tags/")
-	v, err := r.lineages.find(ctx, symbol, l, func(v *version) bool { return v.isCommit(revision) || slices.Contains(v.tags, tag) })
-	if !errors.Is(err, hub.ErrRevisionNotFound) || names.CheckSnapshot(tag) != nil {
-		return v, err
+	if isMain || names.CheckSnapshot(tag) != nil {
+		return nil, hub.ErrRevisionNotFound
 	}
 	s, err := r.catalog.Snapshot(ctx, tag)
 	if errors.Is(err, iofs.ErrNotExist) {
@@ -176,15 +180,18 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.R
 		}
 		return len(tags) < maxRefs
 	}
-	_, err = r.lineages.find(ctx, symbol, l, func(v *version) bool {
+	for v, err := range r.lineages.versions(ctx, symbol, l) {
+		if err != nil {
+			return nil, nil, err
+		}
 		for _, tag := range v.tags {
 			add(tag, v)
 		}
-		return len(tags) >= maxRefs
-	})
-	if err == nil || errors.Is(err, hub.ErrRevisionNotFound) { // the end of all versions
-		err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
+		if len(tags) >= maxRefs {
+			break
+		}
 	}
+	err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
 	return []hub.Ref{{Name: mainBranch, Commit: newest.id}}, tags, err
 }
 

@@ -151,18 +151,18 @@ func (r *Repos) findInBranch(ctx context.Context, symbol string, file codec.Hash
 	} else if err != nil {
 		return codec.FileID{}, err
 	}
-	var id codec.FileID
 	var roots []page.Hash
-	_, err = r.lineages.find(ctx, symbol, l, func(v *version) (found bool) {
-		id, found = r.files.get(v.row.Root, file)
+	for v, err := range r.lineages.versions(ctx, symbol, l) {
+		if err != nil {
+			return codec.FileID{}, err
+		}
+		if id, ok := r.files.get(v.row.Root, file); ok {
+			return id, nil
+		}
 		roots = append(roots, v.row.Root)
-		return found
-	})
-	if !errors.Is(err, hub.ErrRevisionNotFound) {
-		return id, err
 	}
 	for _, root := range roots[:min(len(roots), maxSearched)] {
-		if id, err = r.findInTree(ctx, symbol, root, file); !errors.Is(err, iofs.ErrPermission) {
+		if id, err := r.findInTree(ctx, symbol, root, file); !errors.Is(err, iofs.ErrPermission) {
 			return id, err
 		}
 	}
