@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
 	"iter"
 	"log/slog"
 	"path/filepath"
@@ -72,15 +73,21 @@ func (h *history) publish(n int) {
 	h.t.Helper()
 	for range n {
 		text := []byte(fmt.Sprint(h.n))
-		s, err := h.w.Begin(h.t.Context(), "o/n", writer.PublishOptions{Labels: map[string]string{"tag": fmt.Sprint("v", h.n)}})
-		if err == nil {
-			_, err = s.Replace(h.t.Context(), entries(page.Entry{Type: page.Dir}, page.Entry{Path: "file", Size: int64(len(text)), Inline: text}))
-		}
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		h.n++
+		h.publishEntry(page.Entry{Path: "file", Size: int64(len(text)), Inline: text})
 	}
+}
+
+// publishEntry publishes a version with one file.
+func (h *history) publishEntry(e page.Entry) {
+	h.t.Helper()
+	s, err := h.w.Begin(h.t.Context(), "o/n", writer.PublishOptions{Labels: map[string]string{"tag": fmt.Sprint("v", h.n)}})
+	if err == nil {
+		_, err = s.Replace(h.t.Context(), entries(page.Entry{Type: page.Dir}, e))
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.n++
 }
 
 func entries(all ...page.Entry) iter.Seq2[page.Entry, error] {
@@ -233,5 +240,51 @@ func TestNewVersion(t *testing.T) {
 				t.Errorf("%v: %q is the commit: %t, want %t", tt.labels, revision, !want, want)
 			}
 		}
+	}
+}
+
+// shown is a file in Xet, by its first byte.
+func shown(i byte) page.Entry {
+	return page.Entry{Path: "shown", Size: 1000, ID: codec.FileID{File: codec.Hash{i, 1}}}
+}
+
+// findInBranch looks for a file as the CAS API does, and returns the number of documents that were read.
+func (h *history) findInBranch(i byte) (reads int64, err error) {
+	before := h.store.reads.Load()
+	id, err := h.repos.findInBranch(h.t.Context(), "o/n", shown(i).ID.File)
+	if err == nil && id != shown(i).ID {
+		err = fmt.Errorf("id %v", id)
+	}
+	return h.store.reads.Load() - before, err
+}
+
+// A server that has not shown a file reads the newest trees, and the history only as far as these.
+func TestFindInBranch(t *testing.T) {
+	h := newHistory(t, 2*readAhead)
+	h.publishEntry(shown(1))
+	h.publish(maxSearched - 1)
+	h.publishEntry(shown(2))
+	if reads, err := h.findInBranch(2); err != nil || reads > 5 {
+		t.Errorf("a file of the newest version: %d documents were read, %v", reads, err)
+	}
+	for range 2 {
+		if reads, err := h.findInBranch(1); !errors.Is(err, iofs.ErrPermission) || reads > readAhead+5 {
+			t.Errorf("a file of an older version: %d documents were read, %v", reads, err)
+		}
+	}
+	h.has("v0", 0) // reads the history
+	l, err := h.repos.lineages.get(t.Context(), "o/n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.repos.files.add(l.versions[maxSearched].row.Root, shown(1).ID)
+	if reads, err := h.findInBranch(1); err != nil || reads > 5 {
+		t.Errorf("a file that was shown: %d documents were read, %v", reads, err)
+	}
+	if err := h.w.Delete(t.Context(), "o/n", l.versions[maxSearched].row.Number); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.findInBranch(1); !errors.Is(err, iofs.ErrPermission) {
+		t.Errorf("a file of a deleted version: %v", err)
 	}
 }

@@ -151,19 +151,21 @@ func (r *Repos) findInBranch(ctx context.Context, symbol string, file codec.Hash
 	} else if err != nil {
 		return codec.FileID{}, err
 	}
-	var roots []page.Hash
+	for _, v := range l.versions { // a client was shown the file
+		if id, ok := r.files.get(v.row.Root, file); ok && !l.head.IsDeleted(v.row.Number) {
+			return id, nil
+		}
+	}
+	searched := 0
 	for v, err := range r.lineages.versions(ctx, symbol, l) {
 		if err != nil {
 			return codec.FileID{}, err
 		}
-		if id, ok := r.files.get(v.row.Root, file); ok {
-			return id, nil
-		}
-		roots = append(roots, v.row.Root)
-	}
-	for _, root := range roots[:min(len(roots), maxSearched)] {
-		if id, err := r.findInTree(ctx, symbol, root, file); !errors.Is(err, iofs.ErrPermission) {
+		if id, err := r.findInTree(ctx, symbol, v.row.Root, file); !errors.Is(err, iofs.ErrPermission) {
 			return id, err
+		}
+		if searched++; searched == maxSearched {
+			break
 		}
 	}
 	return codec.FileID{}, iofs.ErrPermission
