@@ -81,7 +81,8 @@ type lineage struct {
 	versions []*version
 	moved    map[uint64]names.Row // rows of the last repack of each version; never changed
 	next     names.Key            // the change behind versions; "": none
-	checked  time.Time            // when the reference was read
+	checked  time.Time            // when the reference was read; zero: it is read again
+	asOf     time.Time            // before the reference was read
 	isAbsent bool                 // the symbol has no live version
 }
 
@@ -113,16 +114,28 @@ func (ls *lineages) cached(symbol string) *lineage {
 	return l
 }
 
-// forget drops a symbol, whose reference is then read for the next request.
-func (ls *lineages) forget(symbol string) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.bySymbol.Remove(symbol)
+// expire makes the next request read the reference of a symbol, which has just changed.
+func (ls *lineages) expire(symbol string) {
+	expired := lineage{}
+	if l := ls.cached(symbol); l != nil {
+		expired = *l
+	}
+	expired.asOf, expired.checked = time.Now(), time.Time{}
+	ls.put(symbol, &expired)
 }
 
+// put stores a lineage. A slow reader does not replace what is newer than its reference.
 func (ls *lineages) put(symbol string, l *lineage) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if known, ok := ls.bySymbol.Get(symbol); ok && !l.asOf.After(known.asOf) {
+		if l.headKey != known.headKey || len(l.versions) <= len(known.versions) {
+			return
+		}
+		longer := *l
+		longer.asOf, longer.checked = known.asOf, known.checked
+		l = &longer
+	}
 	ls.bySymbol.Remove(symbol)
 	ls.bySymbol.Add(symbol, l, l.cost())
 }
@@ -143,24 +156,24 @@ func (l *lineage) cost() int64 {
 // get returns the lineage of a symbol, or io/fs.ErrNotExist for one without a live version. It
 // returns the last known lineage while the store does not answer.
 func (ls *lineages) get(ctx context.Context, symbol string) (*lineage, error) {
-	old := ls.cached(symbol)
+	old, asOf := ls.cached(symbol), time.Now()
 	if old != nil && !ls.local && time.Since(old.checked) < lineageAge {
 		return old.orAbsent(symbol)
 	}
 	ref, err := ls.catalog.ReadRef(ctx, symbol)
 	switch {
-	case old != nil && errors.Is(err, origin.ErrUnavailable):
+	case old != nil && !old.checked.IsZero() && errors.Is(err, origin.ErrUnavailable):
 		return old.orAbsent(symbol)
 	case isAbsent(err) || err == nil && ref.Ref.Latest == nil:
-		ls.put(symbol, &lineage{isAbsent: true, checked: time.Now()})
+		ls.put(symbol, &lineage{isAbsent: true, asOf: asOf, checked: time.Now()})
 		return nil, catalog.AbsentSymbolError(symbol)
 	case err != nil:
 		return nil, err
 	}
-	if old != nil && old.isAbsent {
+	if old != nil && old.headKey == "" { // absent
 		old = nil
 	}
-	l := &lineage{headKey: ref.Ref.Head, latest: *ref.Ref.Latest, next: ref.Ref.Head, checked: time.Now()}
+	l := &lineage{headKey: ref.Ref.Head, latest: *ref.Ref.Latest, next: ref.Ref.Head, asOf: asOf, checked: time.Now()}
 	if old != nil && old.headKey == l.headKey {
 		l.head, l.versions, l.moved, l.next = old.head, old.versions, old.moved, old.next
 	} else if l, err = ls.advance(ctx, l, old); err != nil {

@@ -29,6 +29,7 @@ type downStore struct {
 	origin.Store
 	down  atomic.Bool
 	reads atomic.Int64
+	after map[names.Key]func() // called once, after a document was read
 }
 
 func (s *downStore) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
@@ -36,7 +37,12 @@ func (s *downStore) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]by
 		return nil, "", fmt.Errorf("test: %w", origin.ErrUnavailable)
 	}
 	s.reads.Add(1)
-	return s.Store.Get(ctx, k, seen)
+	value, tag, err := s.Store.Get(ctx, k, seen)
+	if after := s.after[k]; after != nil {
+		delete(s.after, k)
+		after()
+	}
+	return value, tag, err
 }
 
 // A history is a catalog whose symbol o/n has versions of one file each. Version i has the tag vI,
@@ -162,6 +168,38 @@ func TestLineageAdvances(t *testing.T) {
 	h.has("v0", -1)
 	h.has(fmt.Sprint("v", h.n-1), -1)
 	h.has("v1", 1)
+}
+
+// A symbol changes while a slow request has read its old reference, or none. The next request sees the
+// new version, also of a store whose references are read rarely, and older versions are still in memory.
+func TestLineageExpires(t *testing.T) {
+	h := newHistory(t, readAhead)
+	c, err := catalog.Open(t.Context(), h.store, origin.Pages(h.store.Store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, isKnown := range []bool{false, true} {
+		h.repos = NewRepos(c, false, slog.New(slog.DiscardHandler))
+		if isKnown {
+			h.has("v0", 0)
+			h.repos.lineages.expire("o/n")
+		}
+		old := h.n - 1
+		h.store.after = map[names.Key]func(){names.RefKey("o/n"): func() {
+			h.publish(1)
+			h.repos.lineages.expire("o/n")
+		}}
+		h.has("main", old)
+		if h.n != old+2 {
+			t.Fatal("the reference was not read: the test shows nothing")
+		}
+		before := h.store.reads.Load()
+		h.has("main", old+1)
+		h.has("v0", 0)
+		if reads := h.store.reads.Load() - before; isKnown && reads > 5 {
+			t.Errorf("%d documents were read again", reads)
+		}
+	}
 }
 
 // While the store does not answer, the versions that were read are still found.

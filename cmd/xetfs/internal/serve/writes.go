@@ -99,7 +99,7 @@ func (w *Writer) Create(ctx context.Context, id hub.RepoID) error {
 	case exists:
 		return hubwrite.ErrRepoExists
 	}
-	defer w.o.Repos.lineages.forget(symbol)
+	defer w.o.Repos.lineages.expire(symbol)
 	return w.o.Maker.Create(ctx, symbol, userOf(ctx).Name)
 }
 
@@ -109,7 +109,7 @@ func (w *Writer) Delete(ctx context.Context, id hub.RepoID) error {
 	if err != nil {
 		return err
 	}
-	defer w.o.Repos.lineages.forget(symbol)
+	defer w.o.Repos.lineages.expire(symbol)
 	return w.o.Maker.Delete(ctx, symbol)
 }
 
@@ -123,8 +123,8 @@ func (w *Writer) Move(ctx context.Context, from, to hub.RepoID) error {
 	if err != nil {
 		return err
 	}
-	defer w.o.Repos.lineages.forget(old)
-	defer w.o.Repos.lineages.forget(symbol)
+	defer w.o.Repos.lineages.expire(old)
+	defer w.o.Repos.lineages.expire(symbol)
 	return w.o.Maker.Move(ctx, old, symbol)
 }
 
@@ -312,7 +312,7 @@ func (w *Writer) Commit(ctx context.Context, id hub.RepoID, c *hubwrite.Commit) 
 	if err != nil {
 		return "", err
 	}
-	defer w.o.Repos.lineages.forget(symbol)
+	defer w.o.Repos.lineages.expire(symbol)
 	return w.o.Maker.Commit(ctx, &commits.Request{
 		Symbol: symbol, Author: userOf(ctx).Name, Session: session(ctx, symbol), Commit: c,
 		OpenRevision: func(ctx context.Context, revision string) (catalog.Tree, error) {
