@@ -37,14 +37,14 @@ var ownLabels = []string{commits.LabelDigest, commits.LabelMoved, "hub_left_out"
 
 // newVersion returns the version of a publish; d is nil if only its row is known.
 func newVersion(row names.Row, d *names.Version) *version {
-	v := &version{row: row, id: row.Identity.String()[:40], cost: 250}
+	v := &version{row: row, id: treeCommit(row), cost: 250}
 	if d == nil {
 		return v
 	}
 	title, message, _ := strings.Cut(d.Message, "\n")
 	v.title, v.message, v.author = title, strings.TrimSpace(message), d.Writer
-	for key, value := range d.Labels {
-		switch {
+	for _, key := range slices.Sorted(maps.Keys(d.Labels)) { // git_commit after commit
+		switch value := d.Labels[key]; {
 		case slices.Contains(commitLabels, key) && isCommitHash(value):
 			v.id = value
 		case slices.Contains(ownLabels, key):
@@ -62,6 +62,9 @@ func newVersion(row names.Row, d *names.Version) *version {
 	return v
 }
 
+// treeCommit returns the commit of a version without a label.
+func treeCommit(row names.Row) string { return row.Identity.String()[:40] }
+
 // isCommitHash reports whether s has the form of git's names: 40 hex digits.
 func isCommitHash(s string) bool {
 	return len(s) == 40 && strings.Trim(s, "0123456789abcdef") == ""
@@ -69,8 +72,7 @@ func isCommitHash(s string) bool {
 
 // isCommit reports whether a revision is the commit of v, or the identity of its tree.
 func (v *version) isCommit(revision string) bool {
-	tree := v.row.Identity.String()
-	return revision == v.id || revision == tree || revision == tree[:40]
+	return revision == v.id || revision == v.row.Identity.String() || revision == treeCommit(v.row)
 }
 
 // A lineage is the changes of a symbol, newest first, as far as they were read. It never changes.
@@ -205,7 +207,7 @@ func (ls *lineages) advance(ctx context.Context, l, old *lineage) (*lineage, err
 		}
 		if l.next == old.headKey {
 			for _, v := range old.versions {
-				l.versions = append(l.versions, l.current(v))
+				l.addVersion(v)
 			}
 			l.addMoved(old.moved)
 			l.next = old.next
@@ -228,9 +230,26 @@ func (l *lineage) add(d *names.Version) {
 		}
 		l.addMoved(rows)
 	case d.Kind == names.Write && len(d.Rows) > 0:
-		l.versions = append(l.versions, l.current(newVersion(d.Rows[0], d)))
+		l.addVersion(newVersion(d.Rows[0], d))
 	}
 	l.next = d.Parent
+}
+
+// addVersion adds the next older version. A commit has one content: if two versions with different trees
+// have the same label, the older one keeps it, because clients may have cached its files.
+func (l *lineage) addVersion(v *version) {
+	for i := max(0, len(l.versions)-readAhead); i < len(l.versions); i++ {
+		if newer := *l.versions[i]; newer.id == v.id && newer.row.Identity != v.row.Identity {
+			newer.id = treeCommit(newer.row)
+			l.versions[i] = &newer
+		}
+	}
+	l.versions = append(l.versions, l.current(v))
+}
+
+// isSettled reports whether the commit of version i is final: no older version can have its label.
+func (l *lineage) isSettled(i int) bool {
+	return l.next == "" || i < len(l.versions) && (i+readAhead < len(l.versions) || l.versions[i].id == treeCommit(l.versions[i].row))
 }
 
 // addMoved adds the rows of an older repack.
@@ -274,7 +293,7 @@ func (ls *lineages) versions(ctx context.Context, symbol string, l *lineage) ite
 	return func(yield func(*version, error) bool) {
 		known, err := l, error(nil)
 		for i := 0; i < maxVersions; i++ {
-			for i == len(known.versions) && known.next != "" {
+			for !known.isSettled(i) {
 				if known, err = ls.extend(ctx, symbol, known); err != nil {
 					yield(nil, err)
 					return

@@ -83,10 +83,14 @@ func (h *history) publish(n int) {
 	}
 }
 
-// publishEntry publishes a version with one file.
-func (h *history) publishEntry(e page.Entry) {
+// publishEntry publishes a version with one file, and with labels in pairs.
+func (h *history) publishEntry(e page.Entry, labels ...string) {
 	h.t.Helper()
-	s, err := h.w.Begin(h.t.Context(), "o/n", writer.PublishOptions{Labels: map[string]string{"tag": fmt.Sprint("v", h.n)}})
+	all := map[string]string{"tag": fmt.Sprint("v", h.n)}
+	for pair := range slices.Chunk(labels, 2) {
+		all[pair[0]] = pair[1]
+	}
+	s, err := h.w.Begin(h.t.Context(), "o/n", writer.PublishOptions{Labels: all})
 	if err == nil {
 		_, err = s.Replace(h.t.Context(), entries(page.Entry{Type: page.Dir}, e))
 	}
@@ -104,6 +108,16 @@ func entries(all ...page.Entry) iter.Seq2[page.Entry, error] {
 			}
 		}
 	}
+}
+
+// commit returns the commit of a revision.
+func (h *history) commit(revision string) hub.Commit {
+	h.t.Helper()
+	c, err := h.repos.Resolve(h.t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, revision)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
 }
 
 // has compares the file of a revision; want is -1 for an absent revision.
@@ -140,11 +154,7 @@ func TestLineageIsLong(t *testing.T) {
 	if reads := h.store.reads.Load() - before; reads > 8 { // two references with their settings, and a snapshot
 		t.Errorf("%d documents were read again", reads)
 	}
-	oldest, err := h.repos.Resolve(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, "v0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.has(oldest.ID(), 0)
+	h.has(h.commit("v0").ID(), 0)
 	_, tags, err := h.repos.Refs(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"})
 	if err != nil || len(tags) != n {
 		t.Errorf("%d tags, %v, want %d", len(tags), err, n)
@@ -168,6 +178,42 @@ func TestLineageAdvances(t *testing.T) {
 	h.has("v0", -1)
 	h.has(fmt.Sprint("v", h.n-1), -1)
 	h.has("v1", 1)
+}
+
+// Two versions with different trees have the same label. Their commits differ, however many of the
+// versions were read, and that of the older one does not change.
+func TestCommitOfEqualLabels(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	h := newHistory(t, 1)
+	id := func(revision string) string { return h.commit(revision).ID() }
+	publish := func() {
+		h.publishEntry(page.Entry{Path: "file", Size: 1, Inline: []byte{byte('0' + h.n)}}, "git_commit", commit)
+	}
+	publish()
+	for _, name := range []string{"main", "v1", commit} {
+		if got := id(name); got != commit {
+			t.Errorf("%s of one label: commit %s, want %s", name, got, commit)
+		}
+	}
+	publish()
+	for range 2 {
+		newest := id("main")
+		if newest == commit || id("v2") != newest || id("v1") != commit {
+			t.Errorf("commits %s, %s and %s", newest, id("v2"), id("v1"))
+		}
+		h.has(newest, 2)
+		h.has(commit, 1)
+		h.repos.lineages = newLineages(h.repos.catalog, true)
+	}
+	list, _, total, err := h.repos.Commits(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, h.commit("main"), "", 10)
+	if err != nil || total != 3 || list[0].ID != id("main") || list[1].ID != commit {
+		t.Errorf("%d commits: %v, %v", total, list, err)
+	}
+	h.publish(2 * readAhead)
+	if _, tags, err := h.repos.Refs(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}); err != nil || len(tags) != h.n {
+		t.Errorf("%d tags, %v, want %d", len(tags), err, h.n)
+	}
+	h.has(commit, 1)
 }
 
 // A symbol changes while a slow request has read its old reference, or none. The next request sees the
@@ -264,6 +310,7 @@ func TestNewVersion(t *testing.T) {
 		{map[string]string{"tag": "v1", "stage": "test"}, root[:40], []string{"stage=test", "v1"}},
 		{map[string]string{"git_commit": commit}, commit, nil},
 		{map[string]string{"commit": commit, "tag": "v1"}, commit, []string{"v1"}},
+		{map[string]string{"commit": root[:40], "git_commit": commit}, commit, nil},
 		{map[string]string{"git_commit": strings.ToUpper(commit)}, root[:40], []string{"git_commit=" + strings.ToUpper(commit)}},
 		{map[string]string{commits.LabelDigest: "1", commits.LabelMoved: "2", "hub_left_out": "3: path", "tag": "v1"}, root[:40], []string{"v1"}},
 		{map[string]string{"commit": "fix"}, root[:40], []string{"commit=fix"}},

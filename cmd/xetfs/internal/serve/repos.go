@@ -25,7 +25,8 @@ import (
 // the symbol x.
 //
 // The newest version is the branch main. The commit of a version is its label git_commit or commit,
-// or else the first 40 hex digits of the hash of its tree. The first 40 and all 64 digits of that hash are
+// or else the first 40 hex digits of the hash of its tree. A label that one of the 64 versions before has with
+// another tree is no commit. The first 40 and all 64 digits of that hash are
 // found, too. Snapshots and labels are tags. The label tag=NAME is the tag NAME, and any other
 // label is the tag KEY=VALUE. Deleted versions are found by snapshots only. A damaged snapshot is not
 // listed, and is an error of a request that names it.
