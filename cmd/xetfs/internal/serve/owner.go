@@ -131,13 +131,15 @@ func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
 
 // serveXet answers a request to the CAS API. Its token or its URL leads to the repository.
 func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
-	scope, err := ow.o.Signer.Scope(r)
+	text, err := ow.o.Signer.Scope(r)
 	if err != nil {
 		casserve.Fail(w, err)
 		return
 	}
-	id, ok := repoOfScope(scope)
-	if !ok || !ow.has(id) {
+	s, _ := parseScope(text) // another text has no repository
+	kind, name, _ := strings.Cut(s.symbol, "/")
+	id := hub.RepoID{Type: hub.RepoType(kind), Name: name}
+	if !ow.has(id) {
 		casserve.Fail(w, iofs.ErrPermission)
 		return
 	}
@@ -163,16 +165,6 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 func (ow *Owner) has(id hub.RepoID) bool {
 	owner, name, ok := strings.Cut(id.Name, "/")
 	return ok && owner == ow.o.Name && name != ""
-}
-
-// repoOfScope returns the repository of a scope TYPE/OWNER/NAME@….
-func repoOfScope(scope string) (hub.RepoID, bool) {
-	i := strings.LastIndexByte(scope, '@')
-	if i < 0 {
-		return hub.RepoID{}, false
-	}
-	kind, name, ok := strings.Cut(scope[:i], "/")
-	return hub.RepoID{Type: hub.RepoType(kind), Name: name}, ok
 }
 
 // find returns an open repository, which must be put back.

@@ -164,7 +164,7 @@ func TestOwnerFull(t *testing.T) {
 			}
 			users = append(users, put)
 		}
-		token := ow.o.Signer.Token("model/org/new@", time.Now().Add(time.Hour))
+		token := ow.o.Signer.Token(scope{readScope, allVersions, "model/org/new"}.String(), time.Now().Add(time.Hour))
 		for _, path := range []string{"/api/models/org/new", "/v2/reconstructions/" + codec.Hash{1}.String()} {
 			r := httptest.NewRequest(http.MethodGet, path, nil)
 			r.Header.Set("Authorization", "Bearer "+token)
@@ -245,7 +245,7 @@ func TestOwnerRefusals(t *testing.T) {
 			routes := ow.routes(Access{})
 			get := func(path string, status int, code string) {
 				r := httptest.NewRequest(http.MethodGet, path, nil)
-				r.Header.Set("Authorization", "Bearer "+signer.Token("model/org/a@", time.Now().Add(time.Hour)))
+				r.Header.Set("Authorization", "Bearer "+signer.Token(scope{readScope, allVersions, "model/org/a"}.String(), time.Now().Add(time.Hour)))
 				w := httptest.NewRecorder()
 				routes.ServeHTTP(w, r)
 				if got := w.Header().Get("X-Error-Code"); w.Code != status || got != code {

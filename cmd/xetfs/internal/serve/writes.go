@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	iofs "io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -192,12 +191,6 @@ func session(ctx context.Context, symbol string) upload.SessionID {
 	return upload.SessionID(hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// Scopes of tokens begin with these words. They have no @, so no such token reads a file.
-const (
-	uploadScope = "upload "
-	objectScope = "object "
-)
-
 // WriteToken implements hubwrite.Repos.
 func (w *Writer) WriteToken(ctx context.Context, id hub.RepoID) (hubwrite.WriteToken, error) {
 	symbol, err := w.existing(ctx, id)
@@ -206,20 +199,14 @@ func (w *Writer) WriteToken(ctx context.Context, id hub.RepoID) (hubwrite.WriteT
 	}
 	s := string(session(ctx, symbol))
 	expires := time.Now().Add(tokenLife)
-	return hubwrite.WriteToken{Token: w.o.Signer.Token(uploadScope+s, expires), Expires: expires, Session: s[:8]}, nil
+	token := w.o.Signer.Token(scope{uploadScope, s, symbol}.String(), expires)
+	return hubwrite.WriteToken{Token: token, Expires: expires, Session: s[:8]}, nil
 }
 
 // AuthorizeUpload returns the session of a token of WriteToken, or io/fs.ErrPermission.
 func (w *Writer) AuthorizeUpload(_ context.Context, token string) (upload.SessionID, error) {
-	scope, err := w.o.Signer.Verify(token)
-	if err != nil {
-		return "", err
-	}
-	s, ok := strings.CutPrefix(scope, uploadScope)
-	if !ok {
-		return "", iofs.ErrPermission
-	}
-	return upload.SessionID(s), nil
+	s, err := verifyScope(w.o.Signer, token, uploadScope)
+	return upload.SessionID(s.detail), err
 }
 
 // HasObject implements hubwrite.Repos.
@@ -257,8 +244,8 @@ func (w *Writer) ObjectToken(ctx context.Context, id hub.RepoID, o hubwrite.Obje
 		}
 	}
 	expires := time.Now().Add(objectLife)
-	scope := fmt.Sprintf("%s%s %x %d", objectScope, session(ctx, symbol), o.SHA256, o.Size)
-	return w.o.Signer.Token(scope, expires), expires, nil
+	detail := fmt.Sprintf("%s:%x:%d", session(ctx, symbol), o.SHA256, o.Size)
+	return w.o.Signer.Token(scope{objectScope, detail, symbol}.String(), expires), expires, nil
 }
 
 // errObjectToken is the answer for an address that is not valid.
@@ -266,10 +253,9 @@ var errObjectToken = &hub.Refusal{Status: http.StatusForbidden, Text: "the addre
 
 // PutObject implements hubwrite.Repos.
 func (w *Writer) PutObject(ctx context.Context, token string, _ hub.RepoID, sum [32]byte, content io.Reader) error {
-	scope, err := w.o.Signer.Verify(token)
-	text, ok := strings.CutPrefix(scope, objectScope)
-	words := strings.Fields(text)
-	if err != nil || !ok || len(words) != 3 || words[1] != hex.EncodeToString(sum[:]) {
+	s, err := verifyScope(w.o.Signer, token, objectScope)
+	words := strings.Split(s.detail, ":")
+	if err != nil || len(words) != 3 || words[1] != hex.EncodeToString(sum[:]) {
 		return errObjectToken
 	}
 	size, err := strconv.ParseInt(words[2], 10, 64)

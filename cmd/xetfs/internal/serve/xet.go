@@ -24,7 +24,7 @@ import (
 const tokenLife = 15 * time.Minute
 
 // A Xet serves the CAS API, for tokens that the Hub API makes. The scope of a token is the tree
-// of one version, SYMBOL@HASH. A token of a branch is for all live versions, SYMBOL@: a client
+// of one version. A token of a branch, also one for uploads, is for all live versions: a client
 // that follows the branch still reads files of older versions.
 type Xet struct {
 	repos   *Repos
@@ -89,40 +89,38 @@ func (x *Xet) ReadToken(_ context.Context, _ hub.RepoID, c hub.Commit) (string, 
 		return "", time.Time{}, hub.ErrRevisionNotFound
 	}
 	expires := time.Now().Add(tokenLife)
-	scope := v.symbol + "@"
+	s := scope{readScope, allVersions, v.symbol}
 	if !v.ofBranch {
-		scope += v.row.Root.String()
+		s.detail = v.row.Root.String()
 	}
-	return x.options.Signer.Token(scope, expires), expires, nil
+	return x.options.Signer.Token(s.String(), expires), expires, nil
 }
 
-// authorize returns the scope of a token.
+// authorize returns the text of the scope in which a token reads.
 func (x *Xet) authorize(_ context.Context, token string) (string, error) {
-	scope, err := x.options.Signer.Verify(token)
+	s, err := verifyScope(x.options.Signer, token, readScope)
 	if err != nil && !x.private {
 		return "", nil
 	}
-	return scope, err
+	return s.String(), err
 }
 
-// find returns the id of a file in a scope, or io/fs.ErrPermission.
-func (x *Xet) find(ctx context.Context, scope string, file codec.Hash) (codec.FileID, error) {
-	if scope == "" {
+// find returns the id of a file in the text of a scope, or io/fs.ErrPermission.
+func (x *Xet) find(ctx context.Context, text string, file codec.Hash) (id codec.FileID, err error) {
+	if text == "" {
 		return codec.FileID{File: file}, nil
 	}
-	i := strings.LastIndexByte(scope, '@')
-	if i < 0 || x.repos.catalog == nil {
-		return codec.FileID{}, iofs.ErrPermission
+	s, _ := parseScope(text) // another text names no tree
+	root, bad := page.ParseHash(s.detail)
+	switch {
+	case x.repos.catalog == nil, bad != nil && s.detail != allVersions:
+		err = iofs.ErrPermission
+	case bad != nil:
+		id, err = x.repos.findInBranch(ctx, s.symbol, file)
+	default:
+		id, err = x.repos.findInTree(ctx, s.symbol, root, file)
 	}
-	symbol, text := scope[:i], scope[i+1:]
-	if text == "" {
-		return x.repos.findInBranch(ctx, symbol, file)
-	}
-	root, err := page.ParseHash(text)
-	if err != nil {
-		return codec.FileID{}, iofs.ErrPermission
-	}
-	return x.repos.findInTree(ctx, symbol, root, file)
+	return id, err
 }
 
 // findInTree returns the id of a file in a tree, or io/fs.ErrPermission.
