@@ -315,10 +315,14 @@ func TestServeReadTokens(t *testing.T) {
 }
 
 // A token of a branch is for all live versions, since its client may still read an older one. A
-// token of a commit is for that commit.
+// token of a commit is for that commit, unless every client may read everything.
 func TestServeTokenOfBranch(t *testing.T) {
 	store, folder := hubStore(t)
-	address := startServe(t, store)
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("hf_all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, private := startServe(t, store), startServe(t, "--token-file", tokens, store)
 	commit := commitOf(t, address, "models/gpt2", "main")
 	_, header, _ := get(t, address+"/gpt2/resolve/main/large", "")
 	older := header.Get("X-Xet-Hash")
@@ -332,16 +336,18 @@ func TestServeTokenOfBranch(t *testing.T) {
 		revision, file string
 		status         int
 	}{{"main", older, 200}, {"main", newer, 200}, {commit, older, 200}, {commit, newer, 403}} {
-		_, header, _ := get(t, address+"/api/models/gpt2/xet-read-token/"+tt.revision, "")
-		if status, _, body := get(t, address+"/v2/reconstructions/"+tt.file, header.Get("X-Xet-Access-Token")); status != tt.status {
-			t.Errorf("%s: status %d, want %d: %.200s", tt.revision, status, tt.status, body)
+		for server, want := range map[string]int{private: tt.status, address: 200} {
+			_, header, _ := get(t, server+"/api/models/gpt2/xet-read-token/"+tt.revision, "hf_all")
+			if status, _, body := get(t, server+"/v2/reconstructions/"+tt.file, header.Get("X-Xet-Access-Token")); status != want {
+				t.Errorf("%s: status %d, want %d: %.200s", tt.revision, status, want, body)
+			}
 		}
 	}
 	if status := run(t.Context(), []string{"delete", store, "gpt2@0"}, nil, io.Discard, os.Stderr); status != 0 {
 		t.Fatal("delete: status", status)
 	}
-	_, header, _ = get(t, address+"/api/models/gpt2/xet-read-token/main", "")
-	if status, _, _ := get(t, address+"/v2/reconstructions/"+older, header.Get("X-Xet-Access-Token")); status != 403 {
+	_, header, _ = get(t, private+"/api/models/gpt2/xet-read-token/main", "hf_all")
+	if status, _, _ := get(t, private+"/v2/reconstructions/"+older, header.Get("X-Xet-Access-Token")); status != 403 {
 		t.Errorf("a deleted version: status %d", status)
 	}
 }

@@ -236,6 +236,11 @@ func TestServeWriteTokens(t *testing.T) {
 		}
 		answers = append(answers, answer)
 	}
+	_, header, _ := get(t, address+"/org/model/resolve/main/a", reader)
+	_, token, _ := get(t, address+"/api/models/org/model/xet-write-token/main", writer)
+	if status, _, body := get(t, address+"/v2/reconstructions/"+header.Get("X-Xet-Hash"), token.Get("X-Xet-Access-Token")); status != 200 {
+		t.Errorf("a token for uploads reads with status %d: %s", status, body)
+	}
 	_, who := send(t, "GET", address+"/api/whoami-v2", writer, "")
 	if !strings.Contains(who, `"role":"write"`) {
 		t.Errorf("whoami: %s", who)

@@ -98,18 +98,19 @@ func (x *Xet) ReadToken(_ context.Context, _ hub.RepoID, c hub.Commit) (string, 
 
 // authorize returns the text of the scope in which a token reads.
 func (x *Xet) authorize(_ context.Context, token string) (string, error) {
-	s, err := verifyScope(x.options.Signer, token, readScope)
+	s, err := verifyScope(x.options.Signer, token, readScope, uploadScope)
 	if err != nil && !x.private {
 		return "", nil
+	}
+	if s.kind == uploadScope {
+		s = scope{readScope, allVersions, s.symbol}
 	}
 	return s.String(), err
 }
 
-// find returns the id of a file in the text of a scope, or io/fs.ErrPermission.
+// find returns the id of a file in the text of a scope. A file that is not in the scope is
+// io/fs.ErrPermission if private, or else found by its hash alone, as without a token.
 func (x *Xet) find(ctx context.Context, text string, file codec.Hash) (id codec.FileID, err error) {
-	if text == "" {
-		return codec.FileID{File: file}, nil
-	}
 	s, _ := parseScope(text) // another text names no tree
 	root, bad := page.ParseHash(s.detail)
 	switch {
@@ -119,6 +120,9 @@ func (x *Xet) find(ctx context.Context, text string, file codec.Hash) (id codec.
 		id, err = x.repos.findInBranch(ctx, s.symbol, file)
 	default:
 		id, err = x.repos.findInTree(ctx, s.symbol, root, file)
+	}
+	if errors.Is(err, iofs.ErrPermission) && !x.private {
+		return codec.FileID{File: file}, nil
 	}
 	return id, err
 }
