@@ -115,7 +115,7 @@ func isData(p string) bool {
 }
 
 // transferPath begins the paths of xorbs in the CAS API.
-const transferPath = "/v1/transfer/"
+const transferPath = "/v1/transfer/default/"
 
 // A countedWriter counts one answer.
 type countedWriter struct {

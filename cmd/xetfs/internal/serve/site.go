@@ -17,7 +17,7 @@ const StorePath = "/-/store/"
 //
 //	/-/store/KEY            the plain layout, for mounts of the whole store
 //	/KEY                    the same, for mounts of the address alone
-//	/v1/…, /v2/…            the CAS API; also the paths of plans in old clients
+//	casPath                 the CAS API, like /v1/shards; also the paths of plans in old clients
 //	all others              the Hub API
 //
 // Without Repos it serves the plain layout alone, at the top. The plain layout and the statistics
@@ -110,7 +110,7 @@ func (s *Site) route(path string) route {
 		return routeStore
 	case hasXet && strings.HasPrefix(path, transferPath):
 		return routeXorbs
-	case hasXet && isXetPath(path):
+	case hasXet && casPath.MatchString(path):
 		return routeCAS
 	case s.Owner == nil && (strings.HasPrefix(path, StorePath) || isStorePath(path)):
 		return routeStore

@@ -5,6 +5,7 @@ import (
 	"errors"
 	iofs "io/fs"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -65,11 +66,8 @@ func oldPlans(p string) (hash string, ok bool) {
 	return hash, ok
 }
 
-// isXetPath reports whether a path belongs to the CAS API.
-func isXetPath(p string) bool {
-	_, isOld := oldPlans(p)
-	return isOld || strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")
-}
+// casPath matches the paths of the CAS API, but none of a repository of an owner v1, v2 or reconstructions.
+var casPath = regexp.MustCompile(`^/v[12]/(shards|reconstructions|(reconstructions|files|(xorbs|chunks|transfer)/default)/[^/]*)$|^/reconstructions?/[^/]*$`)
 
 // ServeHTTP implements http.Handler.
 func (x *Xet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
