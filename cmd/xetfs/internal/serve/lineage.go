@@ -93,20 +93,24 @@ const (
 	maxLineages = 32 << 20        // bytes, of all symbols
 	maxVersions = 10_000          // of one symbol
 	readAhead   = 64              // changes that are read in one step
-	lineageAge  = 1 * time.Second // of a remote store: the reference is read again after it
+	lineageAge  = 1 * time.Second // of a remote store; a local one is read for each request
 )
 
 // lineages has the symbols that were read last. It is safe for concurrent use.
 type lineages struct {
 	catalog *catalog.StoreCatalog
-	local   bool
+	age     time.Duration // after it a reference is read again
 
 	mu       *sync.Mutex
 	bySymbol *lru.Cache[string, *lineage] // guarded by mu
 }
 
 func newLineages(c *catalog.StoreCatalog, local bool) lineages {
-	return lineages{catalog: c, local: local, mu: new(sync.Mutex), bySymbol: lru.New[string, *lineage](maxLineages, nil)}
+	age := lineageAge
+	if local {
+		age = 0
+	}
+	return lineages{catalog: c, age: age, mu: new(sync.Mutex), bySymbol: lru.New[string, *lineage](maxLineages, nil)}
 }
 
 func (ls *lineages) cached(symbol string) *lineage {
@@ -130,7 +134,7 @@ func (ls *lineages) expire(symbol string) {
 func (ls *lineages) put(symbol string, l *lineage) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if known, ok := ls.bySymbol.Get(symbol); ok && !l.asOf.After(known.asOf) {
+	if known, ok := ls.bySymbol.Get(symbol); ok && l.asOf.Before(known.asOf) {
 		if l.headKey != known.headKey || len(l.versions) <= len(known.versions) {
 			return
 		}
@@ -158,8 +162,13 @@ func (l *lineage) cost() int64 {
 // get returns the lineage of a symbol, or io/fs.ErrNotExist for one without a live version. It
 // returns the last known lineage while the store does not answer.
 func (ls *lineages) get(ctx context.Context, symbol string) (*lineage, error) {
+	return ls.recent(ctx, symbol, ls.age)
+}
+
+// recent is get for a caller to which a lineage of some age is new enough.
+func (ls *lineages) recent(ctx context.Context, symbol string, age time.Duration) (*lineage, error) {
 	old, asOf := ls.cached(symbol), time.Now()
-	if old != nil && !ls.local && time.Since(old.checked) < lineageAge {
+	if old != nil && asOf.Sub(old.checked) < age {
 		return old.orAbsent(symbol)
 	}
 	ref, err := ls.catalog.ReadRef(ctx, symbol)

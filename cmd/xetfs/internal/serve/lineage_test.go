@@ -90,14 +90,20 @@ func (h *history) publishEntry(e page.Entry, labels ...string) {
 	for pair := range slices.Chunk(labels, 2) {
 		all[pair[0]] = pair[1]
 	}
-	s, err := h.w.Begin(h.t.Context(), "o/n", writer.PublishOptions{Labels: all})
+	h.publishTo("o/n", e, all)
+	h.n++
+}
+
+// publishTo publishes a version of a symbol.
+func (h *history) publishTo(symbol string, e page.Entry, labels map[string]string) {
+	h.t.Helper()
+	s, err := h.w.Begin(h.t.Context(), symbol, writer.PublishOptions{Labels: labels})
 	if err == nil {
 		_, err = s.Replace(h.t.Context(), entries(page.Entry{Type: page.Dir}, e))
 	}
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.n++
 }
 
 func entries(all ...page.Entry) iter.Seq2[page.Entry, error] {
