@@ -90,16 +90,23 @@ func (o *serveOptions) acceptUploads(ctx context.Context, site *serve.Site, src 
 	if err != nil {
 		return nil, err
 	}
-	signer := site.Xet.Signer()
+	signer, changed := site.Xet.Signer(), make(chan struct{}, 1)
 	site.Writer = serve.NewWriter(serve.WriterOptions{
 		Repos: site.Repos.(*serve.Repos), Content: site.Content, Uploads: uploads, Signer: signer, //nolint:forcetypeassert // of openSite
 		Maker:   commits.NewMaker(commits.Options{Writer: ps.Writer, Uploads: uploads, ID: serve.CommitID}),
 		Ignores: ignoredBy,
+		Changed: func() {
+			select {
+			case changed <- struct{}{}:
+			default: // one is pending
+			}
+		},
 	})
 	site.Xet.Accept(uploads, site.Writer)
 	renew, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() { leases.Run(renew) })
+	wg.Go(func() { ps.RunListing(renew, changed, func(text string) { remote.Log.Warn(text) }) })
 	return func() {
 		cancel()
 		wg.Wait()

@@ -127,6 +127,12 @@ func TestServeWritable(t *testing.T) {
 		}
 	}
 	stop()
+	for prefix, want := range map[string]int{names.RefPrefix: 1, names.ShardPrefix: 2} {
+		listing, err := os.ReadFile(filepath.Join(store, "xetfs.list"))
+		if got := strings.Count(string(listing), "\n"+prefix); err != nil || got != want {
+			t.Errorf("the listing has %d keys %s, %v, want %d: %s", got, prefix, err, want, listing)
+		}
+	}
 	if out := mustRun(t, "history", store, "org/model"); strings.Count(out, "hub_commit=") != 3 {
 		t.Errorf("history: %s", out)
 	}

@@ -38,6 +38,7 @@ type WriterOptions struct {
 	Maker   *commits.Maker
 	Uploads Uploads
 	Signer  *casserve.Signer
+	Changed func() // called after each change of a symbol
 
 	// Ignores returns a function that reports whether patterns like those of a .gitignore
 	// exclude a path.
@@ -89,6 +90,14 @@ func (w *Writer) existing(ctx context.Context, id hub.RepoID) (string, error) {
 	return symbol, err
 }
 
+// changed is called after a change of some symbols, or a failed one.
+func (w *Writer) changed(symbols ...string) {
+	for _, symbol := range symbols {
+		w.o.Repos.lineages.expire(symbol)
+	}
+	w.o.Changed()
+}
+
 // Create implements hubwrite.Repos.
 func (w *Writer) Create(ctx context.Context, id hub.RepoID) error {
 	symbol, exists, err := w.symbol(ctx, id)
@@ -98,7 +107,7 @@ func (w *Writer) Create(ctx context.Context, id hub.RepoID) error {
 	case exists:
 		return hubwrite.ErrRepoExists
 	}
-	defer w.o.Repos.lineages.expire(symbol)
+	defer w.changed(symbol)
 	return w.o.Maker.Create(ctx, symbol, userOf(ctx).Name)
 }
 
@@ -108,7 +117,7 @@ func (w *Writer) Delete(ctx context.Context, id hub.RepoID) error {
 	if err != nil {
 		return err
 	}
-	defer w.o.Repos.lineages.expire(symbol)
+	defer w.changed(symbol)
 	return w.o.Maker.Delete(ctx, symbol)
 }
 
@@ -122,8 +131,7 @@ func (w *Writer) Move(ctx context.Context, from, to hub.RepoID) error {
 	if err != nil {
 		return err
 	}
-	defer w.o.Repos.lineages.expire(old)
-	defer w.o.Repos.lineages.expire(symbol)
+	defer w.changed(old, symbol)
 	return w.o.Maker.Move(ctx, old, symbol)
 }
 
@@ -298,7 +306,7 @@ func (w *Writer) Commit(ctx context.Context, id hub.RepoID, c *hubwrite.Commit) 
 	if err != nil {
 		return "", err
 	}
-	defer w.o.Repos.lineages.expire(symbol)
+	defer w.changed(symbol)
 	return w.o.Maker.Commit(ctx, &commits.Request{
 		Symbol: symbol, Author: userOf(ctx).Name, Session: session(ctx, symbol), Commit: c,
 		OpenRevision: func(ctx context.Context, revision string) (catalog.Tree, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
@@ -78,5 +79,34 @@ func wasBeaten(err error) bool {
 func RenewListing(ctx context.Context, store WriteStore, note func(string)) {
 	if _, err := store.Size(ctx, listing.Key); !errors.Is(err, origin.ErrNotFound) {
 		WriteListing(ctx, store, nil, false, note)
+	}
+}
+
+// listingPause is the shortest time between two listings by RunListing.
+const listingPause = 5 * time.Second
+
+// RunListing is WriteListing after each value from changed, for a server that writes. It returns when ctx
+// ends, after the listing of the last change. No other call of WriteListing may run.
+func (s *PublishStore) RunListing(ctx context.Context, changed <-chan struct{}, note func(string)) {
+	afterChanges(ctx, changed, func() { s.WriteListing(context.WithoutCancel(ctx), false, note) })
+}
+
+// afterChanges calls write after values from changed, at most once in listingPause, until ctx ends.
+func afterChanges(ctx context.Context, changed <-chan struct{}, write func()) {
+	for ctx.Err() == nil {
+		select {
+		case <-changed:
+			write()
+			select {
+			case <-time.After(listingPause):
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case <-changed:
+		write()
+	default:
 	}
 }

@@ -3,8 +3,11 @@ package stack
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -126,4 +129,30 @@ func testReplaceAtOnce(t *testing.T, s origin.WriteStore) {
 	if n := listedShards(t, s); n != writers {
 		t.Errorf("%d shards are listed, want %d", n, writers)
 	}
+}
+
+// Changes in quick succession are listed together, and the last one also at the end.
+func TestAfterChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		changed := make(chan struct{}, 1)
+		start := time.Now()
+		var writes []time.Duration
+		var wg sync.WaitGroup
+		wg.Go(func() { afterChanges(ctx, changed, func() { writes = append(writes, time.Since(start)) }) })
+		for _, pause := range []time.Duration{0, time.Second, time.Second, time.Minute, time.Second} {
+			time.Sleep(pause)
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+			synctest.Wait()
+		}
+		cancel()
+		wg.Wait()
+		want := []time.Duration{0, listingPause, 62 * time.Second, 63 * time.Second}
+		if !slices.Equal(writes, want) {
+			t.Errorf("listings after %v, want %v", writes, want)
+		}
+	})
 }
