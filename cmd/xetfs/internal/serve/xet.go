@@ -128,7 +128,7 @@ func (x *Xet) find(ctx context.Context, text string, file codec.Hash) (id codec.
 // findInTree returns the id of a file in a tree, or io/fs.ErrPermission.
 func (r *Repos) findInTree(ctx context.Context, symbol string, root page.Hash, file codec.Hash) (codec.FileID, error) {
 	if id, ok := r.files.get(root, file); ok {
-		return id, nil
+		return orDenied(id)
 	}
 	t, err := r.catalog.OpenRow(ctx, symbol, names.Row{Root: root})
 	if errors.Is(err, origin.ErrNotFound) {
@@ -152,7 +152,7 @@ func (r *Repos) findInBranch(ctx context.Context, symbol string, file codec.Hash
 		return codec.FileID{}, err
 	}
 	for _, v := range l.versions { // a client was shown the file
-		if id, ok := r.files.get(v.row.Root, file); ok && !l.head.IsDeleted(v.row.Number) {
+		if id, _ := r.files.get(v.row.Root, file); id != (codec.FileID{}) && !l.head.IsDeleted(v.row.Number) {
 			return id, nil
 		}
 	}
@@ -195,6 +195,7 @@ func newFileIndex() *fileIndex {
 	return &fileIndex{searching: make(chan struct{}, maxSearches), byID: lru.New[fileKey, codec.FileID](maxFiles, nil)}
 }
 
+// get returns the id of a file in a tree, or a zero one if a search has shown that the tree lacks the file.
 func (fi *fileIndex) get(root page.Hash, file codec.Hash) (codec.FileID, bool) {
 	fi.mu.Lock()
 	defer fi.mu.Unlock()
@@ -202,10 +203,20 @@ func (fi *fileIndex) get(root page.Hash, file codec.Hash) (codec.FileID, bool) {
 }
 
 // add adds a file of a tree.
-func (fi *fileIndex) add(root page.Hash, id codec.FileID) {
+func (fi *fileIndex) add(root page.Hash, id codec.FileID) { fi.set(root, id.File, id) }
+
+func (fi *fileIndex) set(root page.Hash, file codec.Hash, id codec.FileID) {
 	fi.mu.Lock()
 	defer fi.mu.Unlock()
-	fi.byID.Add(fileKey{root, id.File}, id, 1)
+	fi.byID.Add(fileKey{root, file}, id, 1)
+}
+
+// orDenied returns an id of fileIndex.get, or io/fs.ErrPermission.
+func orDenied(id codec.FileID) (codec.FileID, error) {
+	if id == (codec.FileID{}) {
+		return id, iofs.ErrPermission
+	}
+	return id, nil
 }
 
 // search reads a tree until it finds a file, and adds all files on the way. It returns
@@ -218,7 +229,7 @@ func (fi *fileIndex) search(ctx context.Context, t catalog.Tree, root page.Hash,
 		return codec.FileID{}, ctx.Err()
 	}
 	if id, ok := fi.get(root, file); ok { // another search was faster
-		return id, nil
+		return orDenied(id)
 	}
 	for e, err := range t.All(ctx, "") {
 		if err != nil {
@@ -232,5 +243,6 @@ func (fi *fileIndex) search(ctx context.Context, t catalog.Tree, root page.Hash,
 			return e.ID, nil
 		}
 	}
+	fi.set(root, file, codec.FileID{})
 	return codec.FileID{}, iofs.ErrPermission
 }

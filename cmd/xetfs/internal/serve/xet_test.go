@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	iofs "io/fs"
@@ -97,5 +98,25 @@ func TestReadTokenUploads(t *testing.T) {
 	token := signer.Token(fmt.Sprint(scope{uploadScope, "5e55", "o/n"}), time.Now().Add(time.Minute))
 	if s, err := w.AuthorizeUpload(t.Context(), token); s != "5e55" || err != nil {
 		t.Errorf("a token for uploads: session %q, %v", s, err)
+	}
+}
+
+// A client that repeats the hash of an absent file needs no further search.
+func TestSearchOnce(t *testing.T) {
+	h := newHistory(t, 1)
+	h.publishEntry(shown(1))
+	root := h.commit("main").(*commit).row.Root //nolint:forcetypeassert // of Repos
+	if _, err := h.findInBranch(2); !errors.Is(err, iofs.ErrPermission) {
+		t.Fatal(err)
+	}
+	for range maxSearches {
+		h.repos.files.searching <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for file, want := range map[codec.Hash]error{{2, 1}: iofs.ErrPermission, {3, 1}: context.Canceled} {
+		if id, err := h.repos.findInTree(ctx, "o/n", root, file); !errors.Is(err, want) {
+			t.Errorf("file %v: %v, %v, want %v", file, id, err, want)
+		}
 	}
 }
