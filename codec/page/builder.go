@@ -50,9 +50,8 @@ func (s Sizes) Check() error {
 }
 
 // ends reports whether a page of this level ends behind key, if its identity form has size bytes
-// so far. Each level
-// uses other bits of the hash. The last key of a page is a key one level up, where the same
-// bits would end every page.
+// so far. Each level uses other bits of the hash. The last key of a page is a key one level up,
+// where the same bits would end every page.
 func (s Sizes) ends(level int, key []byte, size int) bool {
 	if size < s.Min {
 		return false
