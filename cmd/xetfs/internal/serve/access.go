@@ -86,8 +86,8 @@ func fitsRepository(pattern string) bool {
 	return hub.IsRepoName(strings.NewReplacer("*", "x", "?", "x").Replace(pattern))
 }
 
-// find returns the grant of a header "Bearer TOKEN", or nil.
-func (g grants) find(header string) (found *grant) {
+// ofHeader returns the grant of a header "Bearer TOKEN", or nil.
+func (g grants) ofHeader(header string) (found *grant) {
 	scheme, token, _ := strings.Cut(header, " ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	for i := range g {
@@ -101,8 +101,8 @@ func (g grants) find(header string) (found *grant) {
 	return found
 }
 
-// mayRead reports whether the token may read a symbol.
-func (g *grant) mayRead(symbol string) bool {
+// matches reports whether the patterns of the token match a symbol.
+func (g *grant) matches(symbol string) bool {
 	return len(g.patterns) == 0 || slices.ContainsFunc(g.patterns, func(p string) bool {
 		ok, _ := path.Match(p, symbol) // auth has checked the pattern
 		return ok
@@ -112,10 +112,10 @@ func (g *grant) mayRead(symbol string) bool {
 // grantKey is the key of the grant in the context of a request.
 type grantKey struct{}
 
-// mayRead reports whether the client of a request may read a symbol.
-func mayRead(ctx context.Context, symbol string) bool {
+// clientMayRead reports whether the client of a request may read one of some symbols.
+func clientMayRead(ctx context.Context, symbols ...string) bool {
 	g, ok := ctx.Value(grantKey{}).(*grant)
-	return !ok || g.mayRead(symbol)
+	return !ok || slices.ContainsFunc(symbols, g.matches)
 }
 
 // Require answers as h does to requests with a token, and 401 to all others.
@@ -124,7 +124,7 @@ func (a Access) Require(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g := a.file.get().find(r.Header.Get("Authorization"))
+		g := a.file.get().ofHeader(r.Header.Get("Authorization"))
 		if g == nil {
 			refuse(w, r)
 			return
@@ -196,8 +196,8 @@ func refusalOf(ctx context.Context) error {
 	return errMayOnlyRead
 }
 
-// mayWrite reports whether the client of a request may change a symbol.
-func mayWrite(ctx context.Context, symbol string) bool {
+// clientMayWrite reports whether the client of a request may change a symbol.
+func clientMayWrite(ctx context.Context, symbol string) bool {
 	g, ok := ctx.Value(grantKey{}).(*grant)
-	return !ok || g.write && g.mayRead(symbol)
+	return !ok || g.write && g.matches(symbol)
 }

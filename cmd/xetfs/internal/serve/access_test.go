@@ -13,7 +13,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
-func TestGrantMayRead(t *testing.T) {
+func TestGrantMatches(t *testing.T) {
 	tests := []struct {
 		patterns []string
 		symbol   string
@@ -30,7 +30,7 @@ func TestGrantMayRead(t *testing.T) {
 	}
 	for _, tt := range tests {
 		g := grant{patterns: tt.patterns}
-		if got := g.mayRead(tt.symbol); got != tt.want {
+		if got := g.matches(tt.symbol); got != tt.want {
 			t.Errorf("%q may read %s: %t, want %t", tt.patterns, tt.symbol, got, tt.want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestSymbolsOf(t *testing.T) {
 		if !slices.Equal(symbols, tt.want) {
 			t.Errorf("mirror %q, %v: symbols %q, want %q", tt.mirror, tt.id, symbols, tt.want)
 		}
-		if len(symbols) > 0 && r.mayRead(ctx, tt.id, symbols[0]) != tt.may {
+		if len(symbols) > 0 && r.isReadable(ctx, tt.id, symbols[0]) != tt.may {
 			t.Errorf("mirror %q, %v: %s may be read: %t, want %t", tt.mirror, tt.id, symbols[0], !tt.may, tt.may)
 		}
 	}

@@ -21,7 +21,7 @@ func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor
 			return nil, "", 0, hub.ErrRevisionNotFound
 		}
 	}
-	symbol, l, err := r.find(ctx, id)
+	symbol, l, err := r.readableSymbol(ctx, id)
 	if err != nil {
 		return nil, "", 0, err
 	}

@@ -116,11 +116,11 @@ func (ow *Owner) routes(a Access) http.Handler {
 // serveHub answers a request to the Hub API.
 func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
 	id, ok := hub.RepoOf(r.URL.EscapedPath())
-	if !ok || !ow.has(id) || !mayReadAny(r.Context(), storeSymbols(id)) {
+	if !ok || !ow.has(id) || !clientMayRead(r.Context(), storeSymbols(id)...) {
 		ow.none.ServeHTTP(w, r)
 		return
 	}
-	it, err := ow.find(r.Context(), id)
+	it, err := ow.openRepo(r.Context(), id)
 	if err != nil {
 		hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{err}}).ServeHTTP(w, r)
 		return
@@ -143,7 +143,7 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 		casserve.Fail(w, iofs.ErrPermission)
 		return
 	}
-	it, err := ow.find(r.Context(), id)
+	it, err := ow.openRepo(r.Context(), id)
 	switch {
 	case isOfRepo(err):
 		err = iofs.ErrPermission
@@ -167,8 +167,8 @@ func (ow *Owner) has(id hub.RepoID) bool {
 	return ok && owner == ow.o.Name && name != ""
 }
 
-// find returns an open repository, which must be put back.
-func (ow *Owner) find(ctx context.Context, id hub.RepoID) (*recent.Item[hub.RepoID, *ownedRepo], error) {
+// openRepo returns an open repository, which must be put back.
+func (ow *Owner) openRepo(ctx context.Context, id hub.RepoID) (*recent.Item[hub.RepoID, *ownedRepo], error) {
 	ctx, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
 	for ctx.Err() == nil && ow.ctx.Err() == nil {

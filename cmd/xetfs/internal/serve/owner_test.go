@@ -36,7 +36,7 @@ func TestOwnerClosesMirror(t *testing.T) {
 				}
 			}, nil
 		}})
-		it, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: "org/a"})
+		it, err := ow.openRepo(t.Context(), hub.RepoID{Type: hub.Model, Name: "org/a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestOwnerWithoutClients(t *testing.T) {
 		var clients sync.WaitGroup
 		for i := range 2 * MaxOpenRepos {
 			clients.Go(func() {
-				if _, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); !errors.Is(err, origin.ErrUnavailable) {
+				if _, err := ow.openRepo(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)}); !errors.Is(err, origin.ErrUnavailable) {
 					t.Error(err)
 				}
 			})
@@ -96,7 +96,7 @@ func newTestOwner(t *testing.T) (ow *Owner, open func(i int) (put func(), err er
 		return new(Site), func() {}, nil
 	}})
 	return ow, func(i int) (func(), error) {
-		it, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)})
+		it, err := ow.openRepo(t.Context(), hub.RepoID{Type: hub.Model, Name: fmt.Sprintf("org/%d", i)})
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +278,7 @@ func TestOwnerLogsFailuresRarely(t *testing.T) {
 		const rounds = 10
 		for range rounds {
 			for _, name := range []string{"org/a", "org/b"} {
-				if _, err := ow.find(t.Context(), hub.RepoID{Type: hub.Model, Name: name}); !errors.Is(err, origin.ErrUnavailable) {
+				if _, err := ow.openRepo(t.Context(), hub.RepoID{Type: hub.Model, Name: name}); !errors.Is(err, origin.ErrUnavailable) {
 					t.Error(err)
 				}
 			}

@@ -78,13 +78,13 @@ func storeSymbols(id hub.RepoID) []string {
 	return symbols
 }
 
-// find returns the symbol of a repository that the client may read, and its versions.
-func (r *Repos) find(ctx context.Context, id hub.RepoID) (string, *lineage, error) {
+// readableSymbol returns the symbol of a repository that the client may read, and its versions.
+func (r *Repos) readableSymbol(ctx context.Context, id hub.RepoID) (string, *lineage, error) {
 	if r.catalog == nil {
 		return "", nil, hub.ErrRepoNotFound
 	}
 	for _, symbol := range r.symbolsOf(id) {
-		if !r.mayRead(ctx, id, symbol) {
+		if !r.isReadable(ctx, id, symbol) {
 			continue
 		}
 		l, err := r.lineages.get(ctx, symbol)
@@ -95,23 +95,18 @@ func (r *Repos) find(ctx context.Context, id hub.RepoID) (string, *lineage, erro
 	return "", nil, hub.ErrRepoNotFound
 }
 
-// mayRead reports whether the client may read a symbol. For a mirror, patterns of tokens name the
+// isReadable reports whether the client may read a symbol. For a mirror, patterns of tokens name the
 // symbol that a store would have.
-func (r *Repos) mayRead(ctx context.Context, id hub.RepoID, symbol string) bool {
+func (r *Repos) isReadable(ctx context.Context, id hub.RepoID, symbol string) bool {
 	if r.mirror == "" {
-		return mayRead(ctx, symbol)
+		return clientMayRead(ctx, symbol)
 	}
-	return mayReadAny(ctx, storeSymbols(id))
-}
-
-// mayReadAny reports whether the client of a request may read one of some symbols.
-func mayReadAny(ctx context.Context, symbols []string) bool {
-	return slices.ContainsFunc(symbols, func(s string) bool { return mayRead(ctx, s) })
+	return clientMayRead(ctx, storeSymbols(id)...)
 }
 
 // Resolve implements hub.Repos.
 func (r *Repos) Resolve(ctx context.Context, id hub.RepoID, revision string) (hub.Commit, error) {
-	symbol, l, err := r.find(ctx, id)
+	symbol, l, err := r.readableSymbol(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +161,7 @@ const maxRefs = 2000
 
 // Refs implements hub.Repos.
 func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.Ref, err error) {
-	symbol, l, err := r.find(ctx, id)
+	symbol, l, err := r.readableSymbol(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}

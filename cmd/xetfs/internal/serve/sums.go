@@ -98,7 +98,7 @@ func (w *Writer) readable(ctx context.Context, symbol string, sum [32]byte) (upl
 	}
 	searched := 0
 	for _, s := range symbols {
-		if s == symbol || !mayRead(ctx, s) {
+		if s == symbol || !clientMayRead(ctx, s) {
 			continue
 		}
 		if searched++; searched > maxSumSymbols {

@@ -63,7 +63,7 @@ func NewWriter(o WriterOptions) *Writer { return &Writer{o: o, sums: newSumIndex
 // one that a new repository has.
 func (w *Writer) symbol(ctx context.Context, id hub.RepoID) (symbol string, exists bool, err error) {
 	for _, s := range storeSymbols(id) {
-		if !mayWrite(ctx, s) {
+		if !clientMayWrite(ctx, s) {
 			continue
 		}
 		symbol = s // the last one has no prefix

@@ -42,7 +42,7 @@ var _ hub.Tokens = (*Xet)(nil)
 // Report is that of casserve.HandlerOptions.
 func NewXet(open func(casserve.StoreOptions) casserve.Content, r *Repos, signer *casserve.Signer, private bool, report func(*http.Request, error)) *Xet {
 	x := &Xet{repos: r, private: private}
-	x.content = open(casserve.StoreOptions{Find: x.find})
+	x.content = open(casserve.StoreOptions{Find: x.findFile})
 	x.options = casserve.HandlerOptions{Authorize: x.authorize, Signer: signer, Report: report}
 	x.handler = casserve.NewHandler(x.content, x.options)
 	return x
@@ -106,9 +106,9 @@ func (x *Xet) authorize(_ context.Context, token string) (string, error) {
 	return s.String(), err
 }
 
-// find returns the id of a file in the text of a scope. A file that is not in the scope is
+// findFile returns the id of a file in the text of a scope. A file that is not in the scope is
 // io/fs.ErrPermission if private, or else found by its hash alone, as without a token.
-func (x *Xet) find(ctx context.Context, text string, file codec.Hash) (id codec.FileID, err error) {
+func (x *Xet) findFile(ctx context.Context, text string, file codec.Hash) (id codec.FileID, err error) {
 	s, _ := parseScope(text) // another text names no tree
 	root, bad := page.ParseHash(s.detail)
 	switch {

@@ -64,7 +64,7 @@ func TestXetTokens(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				id, err := x.find(t.Context(), text, file.File)
+				id, err := x.findFile(t.Context(), text, file.File)
 				if private && !inScope {
 					if !errors.Is(err, iofs.ErrPermission) {
 						t.Errorf("%s: file %v is found: %v", tt.name, file, err)
