@@ -69,23 +69,6 @@ func (g grants) writeProblems() (problems []string) {
 	return problems
 }
 
-// fitsRepository reports whether a pattern can match the symbol of a repository. It does not look
-// into patterns with classes.
-func fitsRepository(pattern string) bool {
-	if strings.ContainsAny(pattern, `[\`) {
-		return true
-	}
-	kind, name, _ := strings.Cut(pattern, "/")
-	if strings.Contains(name, "/") {
-		for folder := range typeFolders {
-			if ok, _ := path.Match(kind, folder); ok { // auth has checked the pattern
-				pattern = name
-			}
-		}
-	}
-	return hub.IsRepoName(strings.NewReplacer("*", "x", "?", "x").Replace(pattern))
-}
-
 // ofHeader returns the grant of a header "Bearer TOKEN", or nil.
 func (g grants) ofHeader(header string) (found *grant) {
 	scheme, token, _ := strings.Cut(header, " ")

@@ -137,8 +137,7 @@ func (ow *Owner) serveXet(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s, _ := parseScope(text) // another text has no repository
-	kind, name, _ := strings.Cut(s.symbol, "/")
-	id := hub.RepoID{Type: hub.RepoType(kind), Name: name}
+	id := mirrorRepo(s.symbol)
 	if !ow.has(id) {
 		casserve.Fail(w, iofs.ErrPermission)
 		return

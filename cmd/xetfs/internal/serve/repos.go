@@ -57,27 +57,6 @@ func NewMirrorRepos(c *catalog.StoreCatalog, symbol string, sums func(codec.File
 	return r
 }
 
-// typeFolders are the first segments of symbols that name the type of a repository.
-var typeFolders = map[string]hub.RepoType{"models": hub.Model, "datasets": hub.Dataset, "spaces": hub.Space}
-
-// symbolsOf returns the symbols that can be a repository, the preferred one first.
-func (r *Repos) symbolsOf(id hub.RepoID) []string {
-	if r.mirror != "" {
-		return slices.DeleteFunc([]string{string(id.Type) + "/" + id.Name}, func(s string) bool { return s != r.mirror })
-	}
-	return storeSymbols(id)
-}
-
-// storeSymbols returns the symbols of a store that can be a repository, the preferred one first.
-func storeSymbols(id hub.RepoID) []string {
-	symbols := []string{id.Type.Folder() + "/" + id.Name}
-	first, _, _ := strings.Cut(id.Name, "/")
-	if _, isFolder := typeFolders[first]; id.Type == hub.Model && !isFolder {
-		symbols = append(symbols, id.Name)
-	}
-	return symbols
-}
-
 // readableSymbol returns the symbol of a repository that the client may read, and its versions.
 func (r *Repos) readableSymbol(ctx context.Context, id hub.RepoID) (string, *lineage, error) {
 	if r.catalog == nil {
@@ -93,15 +72,6 @@ func (r *Repos) readableSymbol(ctx context.Context, id hub.RepoID) (string, *lin
 		}
 	}
 	return "", nil, hub.ErrRepoNotFound
-}
-
-// isReadable reports whether the client may read a symbol. For a mirror, patterns of tokens name the
-// symbol that a store would have.
-func (r *Repos) isReadable(ctx context.Context, id hub.RepoID, symbol string) bool {
-	if r.mirror == "" {
-		return clientMayRead(ctx, symbol)
-	}
-	return clientMayRead(ctx, storeSymbols(id)...)
 }
 
 // Resolve implements hub.Repos.
