@@ -244,8 +244,8 @@ func (l *lineage) add(d *names.Version) {
 	l.next = d.Parent
 }
 
-// addVersion adds the next older version. A commit has one content: if two versions with different trees
-// have the same label, the older one keeps it, because clients may have cached its files.
+// addVersion adds the next older version. A label that versions with different
+// trees share is the commit of the older one alone, because clients may have cached its files.
 func (l *lineage) addVersion(v *version) {
 	for i := max(0, len(l.versions)-readAhead); i < len(l.versions); i++ {
 		if newer := *l.versions[i]; newer.id == v.id && newer.row.Identity != v.row.Identity {

@@ -25,8 +25,8 @@ import (
 const tokenLife = 15 * time.Minute
 
 // A Xet serves the CAS API, for tokens that the Hub API makes. The scope of a token is the tree
-// of one version. A token of a branch, also one for uploads, is for all live versions: a client
-// that follows the branch still reads files of older versions.
+// of one version. A token of a branch or for uploads is for all live versions. A client that follows
+// the branch still reads files of older versions.
 type Xet struct {
 	repos   *Repos
 	private bool
@@ -195,7 +195,7 @@ func newFileIndex() *fileIndex {
 	return &fileIndex{searching: make(chan struct{}, maxSearches), byID: lru.New[fileKey, codec.FileID](maxFiles, nil)}
 }
 
-// get returns the id of a file in a tree, or a zero one if a search has shown that the tree lacks the file.
+// get returns the id of a file in a tree. The id is zero if a search has not found the file.
 func (fi *fileIndex) get(root page.Hash, file codec.Hash) (codec.FileID, bool) {
 	fi.mu.Lock()
 	defer fi.mu.Unlock()
