@@ -90,10 +90,10 @@ func (c *Client) tryChunks(ctx context.Context, x codec.Hash, r codec.ChunkRange
 	}
 	hasParts := c.servesParts(x, pl) // other calls may change it meanwhile
 	in := c.within(x, r, pl, hasParts)
-	switch {
-	case in.Chunks == r:
+	if in.Chunks == r {
 		return c.direct(ctx, x, pl, in, o)
-	case c.smaller(ctx, x, r, in, hasParts, done):
+	}
+	if c.requestSmaller(ctx, x, r, in, hasParts, done) {
 		return nil, errElsewhere
 	}
 	return c.read(ctx, c.startSegment(ctx, x, pl, newSegment(r, in, hasParts, c.o.SegmentBytes)), r, o)
@@ -262,9 +262,9 @@ func (in FetchRange) need(chunks int) int64 {
 // withSlack is need with room for an estimate that is too low.
 func (in FetchRange) withSlack(chunks int) int64 { return in.need(chunks)*5/4 + segmentSlack }
 
-// smaller requests a plan with a smaller range if the chunks are in a much larger one, and reports
+// requestSmaller requests a plan with a smaller range if the chunks are in a much larger one, and reports
 // whether it did. The server trims the plan of one file to that file.
-func (c *Client) smaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, hasParts bool, done *search) bool {
+func (c *Client) requestSmaller(ctx context.Context, x codec.Hash, r codec.ChunkRange, in FetchRange, hasParts bool, done *search) bool {
 	size := in.End - in.Start
 	isNext := r.Start-in.Chunks.Start <= aheadChunks && hasParts
 	if size <= max(smallSegment, 2*in.need(r.Len())) || isNext {

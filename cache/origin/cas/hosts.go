@@ -31,8 +31,7 @@ type host struct {
 	ranges   atomic.Int32 // support of parts of signed ranges: partsUnknown, partsTried, partsYes
 	noParts  deadline
 	asking   flight.Turn // of the request for a plan that may name another server
-	moved    deadline    // new plans name other servers
-	stays    deadline    // new plans name this server, too
+	verdict  atomic.Pointer[verdict]
 	noV2     deadline
 	noBatch  deadline
 	yesV2    atomic.Bool // version 2 has worked
@@ -51,6 +50,27 @@ type deadline struct{ at atomic.Int64 }
 
 func (d *deadline) set(t time.Time)            { d.at.Store(t.UnixNano()) }
 func (d *deadline) isAfter(now time.Time) bool { return now.UnixNano() < d.at.Load() }
+
+// A verdict is what new plans name instead of an unavailable server, until a time.
+type verdict struct {
+	isOther bool // another server; false: the same one
+	until   time.Time
+}
+
+// hasMoved reports whether new plans name another server.
+func (h *host) hasMoved() bool {
+	v := h.verdict.Load()
+	return v.isOther && h.now().Before(v.until)
+}
+
+// stays returns how long new plans are believed to name this server, too; 0 or less: that is unknown.
+func (h *host) stays() time.Duration {
+	v := h.verdict.Load()
+	if v.isOther {
+		return 0
+	}
+	return v.until.Sub(h.now())
+}
 
 // hosts has all servers of a Client.
 type hosts struct {
@@ -82,6 +102,7 @@ func (hs *hosts) get(role string, u *url.URL) (*host, error) {
 		return nil, fmt.Errorf("%w: the server names more than %d other servers", origin.ErrUnavailable, maxHosts)
 	}
 	h := &host{Client: fetch.New(base, hs.o), now: hs.now}
+	h.verdict.Store(new(verdict))
 	hs.all[key] = h
 	return h, nil
 }

@@ -45,26 +45,29 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p 
 		arrived = n
 		progress(n)
 	}
-	for renewed, moved := 0, 0; ; {
+	for renewed, moves := 0, 0; ; {
 		a, err := c.fresh(ctx, pl.plan)
 		if err != nil {
 			return err
 		}
 		h, err := c.readSigned(ctx, x, pl, a, p, off, report)
-		switch {
-		case h == nil:
+		if h == nil {
 			return err
-		case err == nil:
+		}
+		if err == nil {
 			h.served(isPart, renewed > 0)
 			return nil
-		case isPart && h.refusesPart(err, renewed > 0):
+		}
+		if isPart && h.notePartError(err, renewed > 0) {
 			return errParts
-		case moved < maxRenewals && c.isElsewhere(ctx, x, pl, h, err):
-			if moved++; arrived > 0 || pl.plan.addresses.Load() == a { // or the plan was dropped
+		}
+		if moves < maxRenewals && c.moveAfter(ctx, x, pl, h, err) {
+			if moves++; arrived > 0 || pl.plan.addresses.Load() == a { // or the plan was dropped
 				return errRestart
 			}
 			continue
-		case !refusesAddress(err):
+		}
+		if !refusesAddress(err) {
 			return err
 		}
 		if renewed++; renewed == maxRenewals || c.now().Before(a.expiry) && renewed > 1 {
@@ -106,7 +109,7 @@ func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, 
 		return nil, err
 	}
 	wait := func(ctx context.Context) error {
-		if (h.IsSilent() || h.moved.isAfter(c.now())) && c.movedAway(ctx, x, pl, h) {
+		if (h.IsSilent() || h.hasMoved()) && c.move(ctx, x, pl, h) {
 			return errMoved
 		}
 		return nil
@@ -114,20 +117,19 @@ func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, 
 	return h, h.ReadAt(ctx, fetch.Request{Key: k, URL: to.text, Wait: wait}, p, off, progress)
 }
 
-// isElsewhere reports whether a transfer failed because its server is unavailable, and the plan has changed
-// since.
-func (c *Client) isElsewhere(ctx context.Context, x codec.Hash, pl plannedRange, h *host, err error) bool {
+// moveAfter calls move if a transfer failed because its server is unavailable.
+func (c *Client) moveAfter(ctx context.Context, x codec.Hash, pl plannedRange, h *host, err error) bool {
 	if errors.Is(err, errMoved) {
 		return true
 	}
-	return errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil && c.movedAway(ctx, x, pl, h)
+	return errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil && c.move(ctx, x, pl, h)
 }
 
-// movedAway reports whether the plan of a transfer from an unavailable server names another server, or was
-// dropped. It renews the addresses. While new plans name the same server, one is requested per stayFor for
-// all plans with that server.
-func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, h *host) bool {
-	for !h.moved.isAfter(c.now()) {
+// move renews the addresses of a plan whose server is unavailable. It reports whether the plan names another
+// server now, or was dropped. While new plans name the same server, one is requested per stayFor for all plans
+// with that server.
+func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *host) bool {
+	for !h.hasMoved() {
 		end, err := h.asking.Begin(ctx)
 		if err != nil {
 			return false
@@ -141,7 +143,7 @@ func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, h
 	switch {
 	case !c.isAt(h, x, pl, known):
 		return true // renewed for another transfer, or after the wait for it
-	case h.stays.isAfter(c.now()):
+	case h.stays() > 0:
 		return false
 	}
 	next, err := c.renewSoon(ctx, pl.plan, known)
@@ -152,11 +154,10 @@ func (c *Client) movedAway(ctx context.Context, x codec.Hash, pl plannedRange, h
 	case isDropped:
 		return true
 	case err == nil && !c.isAt(h, x, pl, next):
-		h.moved.set(c.now().Add(movedFor))
+		h.verdict.Store(&verdict{isOther: true, until: c.now().Add(movedFor)})
 		return true
 	}
-	h.stays.set(c.now().Add(stayFor))
-	h.moved.set(c.now())
+	h.verdict.Store(&verdict{until: c.now().Add(stayFor)})
 	return false
 }
 
@@ -215,11 +216,11 @@ func (h *host) served(isPart, renewed bool) {
 	}
 }
 
-// refusesPart reports whether the error of a request for a part of a signed range means that the
-// server serves no parts. It is no reason to renew the address. A server that has served parts may
+// notePartError records the error of a request for a part of a signed range, and reports whether it means
+// that the server serves no parts. It is no reason to renew the address. A server that has served parts may
 // refuse an expired address, but no renewed one.
-func (h *host) refusesPart(err error, renewed bool) bool {
-	refused := errors.Is(err, codec.ErrCorrupt) || errors.Is(err, fetch.ErrMismatch) || errors.Is(err, fetch.ErrIgnored)
+func (h *host) notePartError(err error, renewed bool) (refused bool) {
+	refused = errors.Is(err, codec.ErrCorrupt) || errors.Is(err, fetch.ErrMismatch) || errors.Is(err, fetch.ErrIgnored)
 	switch code(err) {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		refused = true
