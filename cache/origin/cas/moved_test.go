@@ -116,12 +116,9 @@ func TestMovesToServerOfNextPlan(t *testing.T) {
 }
 
 // A read that waits uses a later plan if the first new ones name the unavailable server, too. The server of
-// plans may be slow. Answers 500 end a read before.
+// plans may be slow.
 func TestMovesToServerOfLaterPlan(t *testing.T) {
 	for name, fail := range failures {
-		if name == "500" {
-			continue
-		}
 		for _, slow := range []time.Duration{0, 7 * time.Second} {
 			t.Run(fmt.Sprint(name, slow), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -135,6 +132,47 @@ func TestMovesToServerOfLaterPlan(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A read ends within its limit if the server in all plans is unavailable, and at once after an error that no
+// retry can solve.
+func TestStaysWithinLimitOfRead(t *testing.T) {
+	const limit = 30 * time.Second
+	tooOld := func(*http.Request) (*http.Response, error) {
+		return nil, errors.New("tls: protocol version not supported")
+	}
+	for name, tt := range map[string]struct {
+		fail func(*http.Request) (*http.Response, error)
+		most time.Duration
+	}{
+		"refused": {failures["refused"], limit}, "silent": {failures["silent"], limit}, "500": {failures["500"], limit}, "permanent": {tooOld, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, c, f := newPlannedEdge(t, tt.fail)
+				began := time.Now()
+				err := readFile(t.Context(), c, f, 0, 200_000)
+				if took := time.Since(began); !errors.Is(err, origin.ErrUnavailable) || took > tt.most {
+					t.Errorf("%v after %v, want ErrUnavailable within %v", err, took, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// A read of a server that is known to be down ends within a second.
+func TestKnownOutageEndsReadsSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c, f := newPlannedEdge(t, failures["refused"])
+		for range 3 { // 40 s without an answer, and probes
+			_ = readFile(t.Context(), c, f, 0, 1000)
+		}
+		began := time.Now()
+		err := readFile(t.Context(), c, f, 0, 1000)
+		if took := time.Since(began); !errors.Is(err, origin.ErrUnavailable) || took > time.Second {
+			t.Errorf("%v after %v, want ErrUnavailable within 1 s", err, took)
+		}
+	})
 }
 
 // A file can be read 10 s after new plans name a server that answers, however long the one before was

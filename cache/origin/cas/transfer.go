@@ -40,6 +40,7 @@ const stayFor = 5 * time.Second
 // with the number of final bytes at the start of p. A refused address is renewed, and that of an unavailable
 // server. After bytes have arrived the error is then errRestart.
 func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p []byte, off int64, progress func(n int)) error {
+	began := time.Now()
 	isPart, arrived := off != pl.Start || off+int64(len(p)) != pl.End, 0
 	report := func(n int) {
 		arrived = n
@@ -61,7 +62,7 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p 
 		if isPart && h.notePartError(err, renewed > 0) {
 			return errParts
 		}
-		if moves < maxRenewals && c.moveAfter(ctx, x, pl, h, err) {
+		if moves < maxRenewals && c.moveAfter(ctx, x, pl, h, err, began) {
 			if moves++; arrived > 0 || pl.plan.addresses.Load() == a { // or the plan was dropped
 				return errRestart
 			}
@@ -117,12 +118,26 @@ func (c *Client) readSigned(ctx context.Context, x codec.Hash, pl plannedRange, 
 	return h, h.ReadAt(ctx, fetch.Request{Key: k, URL: to.text, Wait: wait}, p, off, progress)
 }
 
-// moveAfter calls move if a transfer failed because its server is unavailable.
-func (c *Client) moveAfter(ctx context.Context, x codec.Hash, pl plannedRange, h *host, err error) bool {
+// moveAfter calls move if a transfer failed because its server is unavailable. While that server answers with
+// temporary errors, it repeats the call within the limit of a read. The retries of a transfer from a silent
+// server have done so.
+func (c *Client) moveAfter(ctx context.Context, x codec.Hash, pl plannedRange, h *host, err error, began time.Time) bool {
 	if errors.Is(err, errMoved) {
 		return true
 	}
-	return errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil && c.move(ctx, x, pl, h)
+	var hint *origin.HintError
+	isPermanent := errors.As(err, &hint) && hint.Tries > 0
+	last := began.Add(c.o.Fetch.Limits.Read - stayFor) // a request may take stayFor
+	for errors.Is(err, origin.ErrUnavailable) && code(err) == 0 && ctx.Err() == nil {
+		if c.move(ctx, x, pl, h) {
+			return true
+		}
+		pause := h.stays()
+		if isPermanent || h.IsSilent() || time.Now().Add(pause).After(last) || origin.Sleep(ctx, pause) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // move renews the addresses of a plan whose server is unavailable. It reports whether the plan names another
