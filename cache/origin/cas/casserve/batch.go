@@ -10,7 +10,8 @@ import (
 
 // serveBatch answers a request for the reconstructions of several files, in the form of version
 // 1. A URL of an answer is for the first of the files that needs the xorb.
-func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request) error {
+func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request) (err error) {
+	defer retryChanged(&err)
 	scope, err := h.scope(r)
 	if err != nil {
 		return err

@@ -388,6 +388,26 @@ func TestPiecesOfPlan(t *testing.T) {
 	}
 }
 
+// A changedSource has other places of all chunks than when its plans were made.
+type changedSource struct{ casserve.InfoSource }
+
+func (changedSource) Info(context.Context, codec.Hash) (*xorb.Info, error) {
+	return nil, casserve.ErrChanged
+}
+
+// A client repeats the request of any plan whose xorb was stored again meanwhile.
+func TestPlanOfChangedXorb(t *testing.T) {
+	s := newSmall(t, casserve.HandlerOptions{})
+	store := s.b.LocalStore()
+	src := changedSource{objects.New(store, objects.Options{}).(casserve.InfoSource)}
+	changed := site{t, casserve.NewHandler(casserve.NewContent(store, src, casserve.StoreOptions{}), casserve.HandlerOptions{})}
+	wantStatus(t, changed.do("GET", s.path), 503)
+	wantStatus(t, changed.do("GET", s.path, "Range", "bytes=500-700"), 503)
+	wantStatus(t, changed.do("GET", s.path, "Range", "bytes=19500-20499"), 503)
+	wantStatus(t, changed.do("GET", "/v1/reconstructions/"+s.file.Info.File.String()), 503)
+	wantStatus(t, changed.do("GET", "/v1/reconstructions?file_id="+s.file.Info.File.String()), 503)
+}
+
 // TestMergeConstantData has terms with the same first chunk and different ends. hf_xet crashes if
 // their ranges are not merged.
 func TestMergeConstantData(t *testing.T) {

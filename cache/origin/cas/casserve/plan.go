@@ -58,7 +58,8 @@ func (p *planWriter) close() {
 }
 
 // servePlan answers a request for the reconstruction of the file whose hash is text.
-func (h *handler) servePlan(w http.ResponseWriter, r *http.Request, text string, fetches func(*planWriter, File) error) error {
+func (h *handler) servePlan(w http.ResponseWriter, r *http.Request, text string, fetches func(*planWriter, File) error) (err error) {
+	defer retryChanged(&err)
 	scope, err := h.scope(r)
 	if err != nil {
 		return err
@@ -91,6 +92,14 @@ func (h *handler) servePlan(w http.ResponseWriter, r *http.Request, text string,
 	}
 	p.WriteString("}\n")
 	return p.Flush()
+}
+
+// retryChanged makes ErrChanged an ErrUnavailable, because a client repeats the request of a plan. Its status
+// for a transfer means a new plan.
+func retryChanged(err *error) {
+	if errors.Is(*err, ErrChanged) {
+		*err = fmt.Errorf("%w: %v", origin.ErrUnavailable, *err)
+	}
 }
 
 // planRange returns the bytes of a file that a Range header names, or all. An empty result is
@@ -196,9 +205,6 @@ func (p *planWriter) fetches(f File, write func(codec.Hash, []Span) error) error
 	p.WriteString("{")
 	for i, x := range p.xorbs {
 		spans, err := f.Spans(p.ctx, x, p.ranges[x])
-		if errors.Is(err, ErrChanged) { // a client repeats its request
-			err = fmt.Errorf("%w: %v", origin.ErrUnavailable, err)
-		}
 		if err != nil {
 			return err
 		}
