@@ -194,6 +194,32 @@ func TestSecondRefusalIsError(t *testing.T) {
 	}
 }
 
+// A missing file of a batch ends no later batches.
+func TestMissingFileOfBatch(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 2})
+	ids := []codec.FileID{{File: codec.Hash{1}}}
+	for i := range uint64(40) {
+		ids = append(ids, b.Add(origintest.Random(i, 2000), 1000).ID())
+	}
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	describe := func(ids []codec.FileID, missing int) {
+		c.FileInfos(t.Context(), ids, func(i int, _ *shard.FileInfo, err error) {
+			if isMissing := errors.Is(err, origin.ErrNotFound); isMissing != (i == missing) || !isMissing && err != nil {
+				t.Errorf("file %d: %v", i, err)
+			}
+		})
+	}
+	describe(ids[:21], 0)
+	if _, batches, _ := server.reset(); batches != 1 {
+		t.Errorf("%d batches with a missing file, want 1", batches)
+	}
+	describe(ids[21:], -1)
+	if plans, batches, _ := server.reset(); plans != 0 || batches != 1 {
+		t.Errorf("%d plans and %d batches afterwards, want 0 and 1", plans, batches)
+	}
+}
+
 // wantError checks kind and text of an error: one line, without addresses.
 func wantError(t *testing.T, err, kind error, text string) {
 	t.Helper()

@@ -1,15 +1,18 @@
 package casserve
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 
+	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
 
 // serveBatch answers a request for the reconstructions of several files, in the form of version
-// 1. A URL of an answer is for the first of the files that needs the xorb.
+// 1. It leaves out missing files. A URL of an answer is for the first of the files that needs the xorb.
 func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request) (err error) {
 	defer retryChanged(&err)
 	scope, err := h.scope(r)
@@ -24,21 +27,32 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request) (err error)
 	defer p.close()
 	p.WriteString(`{"files":{`)
 	users := map[codec.Hash]batchFile{} // by xorb
-	for i, file := range files {
-		f, err := h.open(r.Context(), scope, file)
+	found := 0
+	for _, file := range files {
+		f, terms, err := h.allTerms(r.Context(), scope, file)
+		if errors.Is(err, origin.ErrNotFound) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		_, terms, err := f.Terms(r.Context(), 0, f.Size())
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(p, `%s"%s":`, comma(i), file)
+		fmt.Fprintf(p, `%s"%s":`, comma(found), file)
+		found++
 		if err := p.terms(noteUsers(terms, users, batchFile{f, file})); err != nil {
 			return err
 		}
 	}
 	return p.batchFetches(users)
+}
+
+// allTerms opens a file, and returns all terms of it.
+func (h *handler) allTerms(ctx context.Context, scope string, file codec.Hash) (File, iter.Seq2[codec.Term, error], error) {
+	f, err := h.open(ctx, scope, file)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, terms, err := f.Terms(ctx, 0, f.Size())
+	return f, terms, err
 }
 
 // batchFiles returns the hashes of the files, each once.
