@@ -72,6 +72,9 @@ func NewHandler(c Content, o HandlerOptions) http.Handler {
 	if o.Base == nil {
 		o.Base = requestBase
 	}
+	if o.Report == nil {
+		o.Report = func(*http.Request, error) {}
+	}
 	return &handler{content: c, HandlerOptions: o, plans: make(chan struct{}, maxLargePlans)}
 }
 
@@ -90,7 +93,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		return
 	}
-	if status, _ := statusOf(err); h.Report != nil && (out.began || status >= http.StatusInternalServerError) {
+	if out.began || isFault(err) {
 		h.Report(r, err)
 	}
 	if out.began {
@@ -236,6 +239,12 @@ func Fail(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	http.Error(w, text, status)
+}
+
+// isFault reports whether an error has a status of 500 or more.
+func isFault(err error) bool {
+	status, _ := statusOf(err)
+	return status >= http.StatusInternalServerError
 }
 
 // statusOf returns the status of err and one line of text. The text of other errors may name parts of

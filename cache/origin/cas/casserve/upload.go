@@ -115,7 +115,11 @@ func (h *handler) serveShardV2(w *answer, r *http.Request) error {
 				return err
 			}
 			_, text := uploadStatus(err)
-			return l.write(shardLine{Type: "error", Message: text})
+			_ = l.write(shardLine{Type: "error", Message: text}) // a client that has left gets no line
+			if isFault(err) {
+				h.Report(r, err)
+			}
+			return nil
 		}
 		return l.write(shardLine{Type: "result"})
 	})

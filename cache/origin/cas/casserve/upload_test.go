@@ -177,6 +177,24 @@ func TestUploadProgress(t *testing.T) {
 	}
 }
 
+// An error of the server is reported, also after the first line of progress. A refusal is not.
+func TestUploadErrorIsReported(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		for err, want := range map[error]int{upload.ErrRefused: 0, upload.ErrFull: 1, errors.New("the disk has failed"): 1} {
+			b, reports := origintest.NewBuilder(t, origintest.Form{XorbChunks: 20}), 0
+			h := casserve.NewHandler(contentOf(b.LocalStore(), casserve.StoreOptions{}), casserve.HandlerOptions{
+				Uploads:        &uploads{err: err, slow: slow},
+				AuthorizeWrite: func(context.Context, string) (upload.SessionID, error) { return "session", nil },
+				Report:         func(*http.Request, error) { reports++ },
+			})
+			h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v2/shards", strings.NewReader("shard")))
+			if reports != want {
+				t.Errorf("%v, with progress %v: %d reports, want %d", err, slow, reports, want)
+			}
+		}
+	}
+}
+
 // A body may take longer than a request, as long as bytes arrive.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
