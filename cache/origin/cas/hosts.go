@@ -45,11 +45,16 @@ const (
 	partsYes
 )
 
-// A deadline is a time until which something is known; zero: it is unknown.
-type deadline struct{ at atomic.Int64 }
+// A deadline is a time until which something is known; nil: it is unknown. A time.Time has the monotonic
+// clock, so a wall clock that is set back does not move it.
+type deadline struct{ at atomic.Pointer[time.Time] }
 
-func (d *deadline) set(t time.Time)            { d.at.Store(t.UnixNano()) }
-func (d *deadline) isAfter(now time.Time) bool { return now.UnixNano() < d.at.Load() }
+func (d *deadline) set(t time.Time) { d.at.Store(&t) }
+
+func (d *deadline) isAfter(now time.Time) bool {
+	at := d.at.Load()
+	return at != nil && now.Before(*at)
+}
 
 // A verdict is what new plans name instead of an unavailable server, until a time.
 type verdict struct {
