@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ type reply struct {
 	*Plan
 	addresses map[string]*url.URL // parsed
 	end       time.Time           // of the use of the addresses
-	expiry    time.Time           // from which the server may refuse them
+	expiry    time.Time           // from which the server may refuse them; zero: unknown
 }
 
 // plan requests a plan: version 2, or else version 1. A plan past the end of the file is empty. No
@@ -56,7 +57,7 @@ func (c *Client) plan(ctx context.Context, q query) (*reply, error) {
 	case isPastEnd && q.off == 0:
 		return nil, fmt.Errorf("%q: %w: the server says 416 Requested Range Not Satisfiable", q.key(), origin.ErrUnavailable)
 	case isPastEnd:
-		return &reply{Plan: new(Plan), end: c.now().Add(defaultLifetime), expiry: c.now().Add(defaultLifetime)}, nil
+		return &reply{Plan: new(Plan), end: c.now().Add(defaultLifetime)}, nil
 	}
 	return r, err
 }
@@ -165,11 +166,10 @@ func newReply(k names.Key, p *Plan, base *url.URL, begin time.Time, answer http.
 			}
 		}
 	}
-	if lifetime == 0 {
-		lifetime = defaultLifetime
+	if lifetime > 0 {
+		r.expiry = begin.Add(lifetime - min(time.Second, lifetime/2)) // both times are in whole seconds
 	}
-	r.end = begin.Add(usable(lifetime))
-	r.expiry = begin.Add(lifetime - min(time.Second, lifetime/2)) // both times are in whole seconds
+	r.end = begin.Add(usable(cmp.Or(lifetime, defaultLifetime)))
 	return r, nil
 }
 

@@ -32,8 +32,11 @@ type plan struct {
 type addresses struct {
 	xorbs  map[codec.Hash][]signedRange
 	end    time.Time // of their use
-	expiry time.Time // when the server refuses them
+	expiry time.Time // when the server refuses them; zero: unknown
 }
+
+// isValid reports whether the server may accept the addresses.
+func (a *addresses) isValid(now time.Time) bool { return a.expiry.IsZero() || now.Before(a.expiry) }
 
 // A signedRange is a range with its address.
 type signedRange struct {

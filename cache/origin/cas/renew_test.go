@@ -261,6 +261,50 @@ func TestRenewsBeforeExpiry(t *testing.T) {
 	}
 }
 
+// An address is used until its end while the server of plans is unavailable, and longer if its end is unknown.
+func TestValidAddressWithoutServerOfPlans(t *testing.T) {
+	for name, tt := range map[string]struct {
+		isUnknown bool
+		ahead     time.Duration
+		ok        bool
+	}{
+		"before the expiry": {false, 59*time.Minute + 32*time.Second, true},
+		"after the expiry":  {false, time.Hour, false},
+		"unknown expiry":    {true, 24 * time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, f := sample(t)
+			_, server := newGeneration(t, b.Store(), casserve.HandlerOptions{})
+			if tt.isUnknown {
+				server.intercept(func(h http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						w.Header()["Date"] = nil
+						h.ServeHTTP(w, r)
+					})
+				})
+			}
+			clock := newClock()
+			c := newClient(t, server, cas.Options{Now: clock.now, Fetch: fetch.Options{Attempts: 1}})
+			if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+				t.Fatal(err)
+			}
+			read := func() error {
+				defer c.Reject(b.Xorbs[0].Hash())
+				_, err := c.Chunks(t.Context(), b.Xorbs[0].Hash(), codec.ChunkRange{End: 5}, origin.ReadOptions{})
+				return err
+			}
+			if err := read(); err != nil {
+				t.Fatal(err)
+			}
+			server.intercept(status(503, isPlan))
+			clock.advance(tt.ahead)
+			if err := read(); (err == nil) != tt.ok {
+				t.Errorf("after %v: %v", tt.ahead, err)
+			}
+		})
+	}
+}
+
 // A renewed plan with other ranges is an error.
 func TestRenewedPlanMustBeEqual(t *testing.T) {
 	b, f := sample(t)

@@ -71,7 +71,7 @@ func (c *Client) transfer(ctx context.Context, x codec.Hash, pl plannedRange, p 
 		if !refusesAddress(err) {
 			return err
 		}
-		if renewed++; renewed == maxRenewals || c.now().Before(a.expiry) && renewed > 1 {
+		if renewed++; renewed == maxRenewals || a.isValid(c.now()) && renewed > 1 {
 			if code(err) == http.StatusBadRequest {
 				return err
 			}
@@ -194,7 +194,7 @@ func (c *Client) renewSoon(ctx context.Context, p *plan, old *addresses) (*addre
 	case <-done:
 		return next, err
 	case <-timer.C:
-		return nil, context.DeadlineExceeded
+		return nil, origin.ErrUnavailable
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -207,13 +207,21 @@ func (c *Client) isAt(h *host, x codec.Hash, pl plannedRange, a *addresses) bool
 	return err == nil && at == h
 }
 
-// fresh returns the addresses of a plan, renewed if they expire soon.
+// fresh returns the addresses of a plan, renewed if they expire soon. If the server of plans is unavailable, it
+// returns the ones before, which the transfer server may still accept.
 func (c *Client) fresh(ctx context.Context, p *plan) (*addresses, error) {
 	a := p.addresses.Load()
-	if c.now().Before(a.end) {
+	switch now := c.now(); {
+	case now.Before(a.end):
+		return a, nil
+	case !a.isValid(now):
+		return c.renew(ctx, p, a)
+	}
+	next, err := c.renewSoon(ctx, p, a)
+	if errors.Is(err, origin.ErrUnavailable) && !errors.Is(err, errRestart) {
 		return a, nil
 	}
-	return c.renew(ctx, p, a)
+	return next, err
 }
 
 // served records an answer with a signed range or a part of one. A refused part was refused as a
