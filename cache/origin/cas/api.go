@@ -126,7 +126,7 @@ func (c *Client) request(ctx context.Context, k names.Key, path string, header h
 			}
 			continue
 		case http.StatusForbidden:
-			if err := c.tokens.renewForbidden(ctx, t, forbidden); err != nil {
+			if err := c.tokens.renewForbidden(ctx, t, path, forbidden); err != nil {
 				return nil, fmt.Errorf("%q: %w", k, err)
 			}
 			forbidden = true

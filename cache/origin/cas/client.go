@@ -100,6 +100,7 @@ func NewClient(o Options) *Client {
 		}
 	})
 	c.closing, c.close = context.WithCancel(context.Background())
+	c.tokens.refused = lru.New[string, time.Time](maxRefused, nil)
 	c.tokens.source, c.tokens.now, c.tokens.closing = o.Tokens, o.Now, c.closing
 	c.places.init(meta, o.Bytes/4)
 	c.plans.init(o.Bytes/4, o.Block)

@@ -572,6 +572,29 @@ func TestForbiddenFileCostsFewTokens(t *testing.T) {
 	}
 }
 
+// A forbidden file does not hide a new one, which the next token may read.
+func TestForbiddenFileHidesNoNewFile(t *testing.T) {
+	b, forbidden := sample(t)
+	added := b.Add(origintest.Random(2, 2000), 1000)
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
+	server.intercept(status(403, func(r *http.Request) bool {
+		return isPlanOf(r, forbidden) || isPlanOf(r, added) && r.Header.Get("Authorization") != "Bearer new"
+	}))
+	clock, value := newClock(), "old"
+	c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+		return cas.Token{URL: server.URL, Value: value, Lifetime: time.Hour}, nil
+	})})
+	for range 2 { // the second one has replaced the token
+		_, err := c.FileInfo(t.Context(), forbidden.ID())
+		wantError(t, err, iofs.ErrPermission, "403 Forbidden")
+		clock.advance(3 * time.Second)
+	}
+	value = "new"
+	if _, err := c.FileInfo(t.Context(), added.ID()); err != nil {
+		t.Error(err)
+	}
+}
+
 // A forbidden file does not end the use of a token that can read others, also if no new one is issued.
 func TestForbiddenFileKeepsToken(t *testing.T) {
 	b, f := sample(t)

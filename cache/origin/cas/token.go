@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
@@ -69,8 +70,9 @@ type tokens struct {
 	next    time.Time     // of the next token after a refusal; guarded by mu
 	refusal error         // until then; guarded by mu
 
-	useless   time.Time // end of the time in which a new token will not read more files; guarded by mu
-	forbidden error     // of files that the current one may not read, until then; guarded by mu
+	useless   time.Time                     // end of the time in which a new token will not read more files; guarded by mu
+	forbidden error                         // of files that the current one may not read, until then; guarded by mu
+	refused   *lru.Cache[string, time.Time] // by path: the end of that time for one file; guarded by mu
 }
 
 // An activeToken is a Token in use.
@@ -183,33 +185,47 @@ func (ts *tokens) refuse(t *activeToken) {
 	ts.pause = origin.RefusalPause(ts.pause)
 }
 
+// maxRefused bounds the paths of refused files, in bytes.
+const maxRefused = 1 << 20
+
 // minAge is the age from which a token that may not read a file is replaced. A token may be limited
 // to the files of the commit that a branch had when the token was issued.
 const minAge = 2 * time.Second
 
 // renewForbidden replaces token t, which may be too old for a file that it may not read. It returns the error
-// for that file if t is new, has replaced another one for it, or cannot be replaced. After the last two, no
-// token is replaced for some time.
-func (ts *tokens) renewForbidden(ctx context.Context, t *activeToken, hasReplaced bool) error {
+// for that file if t is new, has replaced another one for it, or cannot be replaced. For some time, no token is
+// then replaced for the file, or for any file.
+func (ts *tokens) renewForbidden(ctx context.Context, t *activeToken, path string, hasReplaced bool) error {
 	ts.mu.Lock()
-	isUseless, reason := ts.current == t && ts.now().Before(ts.useless), ts.forbidden
+	reason := ts.forbiddenLocked(t, path, hasReplaced)
 	ts.mu.Unlock()
-	switch {
-	case hasReplaced:
-		reason = errForbidden
-	case isUseless:
+	if reason != nil {
 		return reason
-	default:
-		_, err := ts.replace(ctx, t)
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		reason = fmt.Errorf("%w: %w", errForbidden, err)
+	}
+	_, err := ts.replace(ctx, t)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
-	ts.useless, ts.forbidden = ts.now().Add(rememberRefusal), reason
-	return reason
+	ts.useless, ts.forbidden = ts.now().Add(rememberRefusal), fmt.Errorf("%w: %w", errForbidden, err)
+	return ts.forbidden
+}
+
+// forbiddenLocked returns the error for a file if a new token will not read it, or nil.
+func (ts *tokens) forbiddenLocked(t *activeToken, path string, hasReplaced bool) error {
+	now := ts.now()
+	if hasReplaced {
+		ts.refused.Remove(path)
+		ts.refused.Add(path, now.Add(rememberRefusal), int64(len(path)))
+	}
+	switch until, _ := ts.refused.Get(path); {
+	case now.Before(until):
+		return errForbidden
+	case ts.current == t && now.Before(ts.useless):
+		return ts.forbidden
+	}
+	return nil
 }
 
 // accept records that the server has accepted a token.
