@@ -17,8 +17,9 @@ const (
 	MaxPlan = 64 << 20 // bytes of the JSON of a plan
 	MaxURL  = 64 << 10 // bytes of an address
 
-	maxXorbs   = 1 << 20                        // of one plan
-	leastChunk = xorb.ChunkHeaderSize + 1       // bytes of a packed chunk
+	maxXorbs   = 1 << 20                  // of one plan
+	leastChunk = xorb.ChunkHeaderSize + 1 // bytes of a packed chunk
+	mostChunk  = xorb.ChunkHeaderSize + 2*codec.MaxChunkSize
 	maxFetch   = codec.MaxXorbSize + (64 << 10) // the last byte of a fetch range is before it
 )
 
@@ -271,6 +272,8 @@ func (r FetchRange) problem() string {
 	switch {
 	case r.End-r.Start < int64(leastChunk*r.Chunks.Len()):
 		return "too few"
+	case r.End-r.Start > int64(mostChunk*r.Chunks.Len()):
+		return "too many"
 	case r.Start < int64(leastChunk)*int64(r.Chunks.Start):
 		return "too few before them"
 	case r.Chunks.Start == 0 && r.Start > 0:

@@ -80,6 +80,7 @@ func TestF48_F49_RefusesPlans(t *testing.T) {
 		{`"end":101,"start":20`, `"end":19,"start":20`, "cannot have the bytes 20-19"},
 		{`"end":101,"start":20`, `"end":10,"start":20`, "cannot have the bytes 20-10"},
 		{`"end":101,"start":20`, `"end":36,"start":20`, "too few"},
+		{`"end":101,"start":20`, `"end":524324,"start":20`, "too many"},
 		{`"end":101,"start":20`, `"end":101,"start":8`, "too few before them"},
 		{`"end":101,"start":20`, `"end":67174400,"start":20`, "cannot have the bytes"},
 		{`{"end":3,"start":1}}],"url"`, `{"end":3,"start":0}}],"url"`, "the first chunk begins at byte 0"},
