@@ -242,6 +242,30 @@ func TestFallsBackToVersion1(t *testing.T) {
 	}
 }
 
+// Version 1 is also used if version 2 has worked before. A 404 then means a missing file for ten minutes.
+func TestServerLosesVersion2(t *testing.T) {
+	for code, pause := range map[int]time.Duration{404: 11 * time.Minute, 405: 0, 501: 0} {
+		b, f := sample(t)
+		server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
+		clock := newClock()
+		c := newClient(t, server, cas.Options{Now: clock.now})
+		if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
+			t.Fatal(err)
+		}
+		server.reset()
+		_, err := c.FileInfo(t.Context(), codec.FileID{File: codec.Hash{1}})
+		if plans, _, _ := server.reset(); !errors.Is(err, origin.ErrNotFound) || plans != 1 {
+			t.Errorf("a missing file costs %d requests, want 1: %v", plans, err)
+		}
+		server.intercept(status(code, func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v2/") }))
+		clock.advance(pause)
+		c.Forget(f.ID())
+		if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
+			t.Errorf("status %d: %v", code, err)
+		}
+	}
+}
+
 // A plan of a large file is requested in blocks.
 func TestBlocks(t *testing.T) {
 	b, f := sample(t)

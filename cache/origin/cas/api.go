@@ -70,9 +70,9 @@ func (c *Client) planOf(ctx context.Context, q query) (*reply, error) {
 	if !h.noV2.isAfter(c.now()) {
 		r, err := c.request(ctx, q.key(), "/v2/reconstructions/"+q.file.String(), q.header(), DecodeV2)
 		if err == nil {
-			h.yesV2.Store(true)
+			h.yesV2.set(c.now().Add(rememberFor))
 		}
-		if !lacksVersion(err) || h.yesV2.Load() {
+		if isMissing := errors.Is(err, origin.ErrNotFound) && h.yesV2.isAfter(c.now()); isMissing || !lacksVersion(err) {
 			return r, err
 		}
 	}

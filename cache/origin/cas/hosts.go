@@ -34,7 +34,7 @@ type host struct {
 	verdict  atomic.Pointer[verdict]
 	noV2     deadline
 	noBatch  deadline
-	yesV2    atomic.Bool // version 2 has worked
+	yesV2    deadline    // version 2 has worked
 	yesBatch atomic.Bool // a batch has worked
 }
 
