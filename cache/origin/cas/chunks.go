@@ -110,7 +110,7 @@ func (c *Client) joinSegment(x codec.Hash, r codec.ChunkRange) *segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.segments[x] {
-		if s.private || s.hasFailed() { // a failed one is removed at once, but maybe not yet
+		if !s.isShared() {
 			continue
 		}
 		isIn := s.mayHave(r)

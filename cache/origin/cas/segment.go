@@ -76,7 +76,7 @@ func (c *Client) startSegment(ctx context.Context, x codec.Hash, pl plannedRange
 // coveringLocked returns a segment with all bytes of another.
 func (c *Client) coveringLocked(x codec.Hash, s *segment) *segment {
 	for _, other := range c.segments[x] {
-		if !other.private && other.start <= s.start && s.end <= other.end && (s.first == noChunk || other.first != noChunk) {
+		if other.isShared() && other.start <= s.start && s.end <= other.end && (s.first == noChunk || other.first != noChunk) {
 			return other
 		}
 	}
@@ -135,11 +135,12 @@ func (s *segment) finish(err error) {
 	s.grown = make(chan struct{})
 }
 
-// hasFailed reports whether the transfer has ended with an error.
-func (s *segment) hasFailed() bool {
+// isShared reports whether calls may join the segment. One that has failed is removed at once, but maybe not
+// yet.
+func (s *segment) isShared() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended && s.err != nil
+	return !s.private && s.err == nil
 }
 
 // ended removes a failed segment, and bounds the completed ones.

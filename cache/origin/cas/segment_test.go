@@ -38,6 +38,26 @@ func TestTooManyHeaders(t *testing.T) {
 	}
 }
 
+// No call joins a failed transfer that is not removed yet.
+func TestFailedSegmentIsNotShared(t *testing.T) {
+	c, x, r := NewClient(Options{}), codec.Hash{1}, codec.ChunkRange{Start: 3, End: 5}
+	defer c.Close()
+	s := &segment{xorb: x, end: 100, first: 3, about: 13, grown: make(chan struct{})}
+	c.segments[x] = []*segment{s}
+	covering := func() *segment {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.coveringLocked(x, s)
+	}
+	if covering() != s || c.joinSegment(x, r) != s {
+		t.Error("a running transfer is not shared")
+	}
+	s.finish(errors.New("lost"))
+	if covering() != nil || c.joinSegment(x, r) != nil {
+		t.Error("a failed transfer is shared")
+	}
+}
+
 // Chunks that have arrived are read even if the transfer fails later.
 func TestArrivedChunksOfFailedTransfer(t *testing.T) {
 	c, lost := NewClient(Options{}), errors.New("lost")
