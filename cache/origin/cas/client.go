@@ -183,8 +183,8 @@ func (c *Client) Hold(id codec.FileID) (release func()) {
 // Reject implements Source. It drops bytes and places of the xorb.
 func (c *Client) Reject(x codec.Hash) int {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.dropSegmentsLocked(x)
+	c.mu.Unlock()
 	c.places.drop(x)
 	return 0
 }
@@ -193,15 +193,26 @@ func (c *Client) Reject(x codec.Hash) int {
 // The terms of the next plan may begin inside of them.
 func (c *Client) Forget(id codec.FileID) {
 	c.meta.DropValue(kindPlan, id.File[:])
+	for x := range c.forgetInMemory(id) {
+		c.places.drop(x)
+	}
+}
+
+// forgetInMemory drops what the fields of c have of a file, and returns its xorbs.
+func (c *Client) forgetInMemory(id codec.FileID) map[codec.Hash]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	xorbs := map[codec.Hash]bool{}
 	if fi, ok := c.infos.Get(id.File); ok {
 		for _, t := range fi.Terms {
-			c.dropSegmentsLocked(t.Xorb)
-			c.places.drop(t.Xorb)
+			xorbs[t.Xorb] = true
 		}
+	}
+	for x := range xorbs {
+		c.dropSegmentsLocked(x)
 	}
 	c.infos.Remove(id.File)
 	c.plans.dropLocked(id.File)
 	c.windows = slices.DeleteFunc(c.windows, func(q query) bool { return q.file == id.File })
+	return xorbs
 }

@@ -3,6 +3,7 @@ package cas
 import (
 	"math/rand/v2"
 	"reflect"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,6 +12,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/merkle"
+	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
@@ -220,4 +222,42 @@ func TestPlacesAbout(t *testing.T) {
 			rt.Errorf("bytes [%d, %d) of %d", off, off+length, term.Size)
 		}
 	})
+}
+
+// An unlockedBackend fails a test that drops a value under the lock of a Client.
+type unlockedBackend struct {
+	origintest.Backend
+	t     *testing.T
+	c     *Client
+	drops atomic.Int64
+}
+
+func (b *unlockedBackend) ForgetPage(h [32]byte) {
+	if b.drops.Add(1); !b.c.mu.TryLock() {
+		b.t.Error("a value is dropped under the lock of the Client")
+	} else {
+		b.c.mu.Unlock()
+	}
+	b.Backend.ForgetPage(h)
+}
+
+// Forget and Reject drop the values of each xorb once, and do not hold up other calls.
+func TestForgetHoldsNoLock(t *testing.T) {
+	backend := &unlockedBackend{t: t}
+	c := NewClient(Options{Backend: backend})
+	defer c.Close()
+	backend.c = c
+	fi := &shard.FileInfo{File: codec.Hash{1}}
+	for i := range uint32(100) {
+		fi.Terms = append(fi.Terms, codec.Term{Xorb: codec.Hash{2 + byte(i%2)}, Size: 1, Chunks: codec.ChunkRange{Start: i, End: i + 1}})
+	}
+	c.keepInfo(fi)
+	c.Forget(codec.FileID{File: fi.File})
+	if n := backend.drops.Swap(0); n != 3 {
+		t.Errorf("Forget drops %d values, want those of the file and of 2 xorbs", n)
+	}
+	c.Reject(codec.Hash{2})
+	if n := backend.drops.Load(); n != 1 {
+		t.Errorf("Reject drops %d values, want 1", n)
+	}
 }
