@@ -88,7 +88,6 @@ func NewClient(o Options) *Client {
 	meta := metacache.New(o.Backend, o.Scope, false)
 	c := &Client{
 		o: o, meta: meta, now: o.Now, transfers: semaphore.NewWeighted(o.SegmentBytes),
-		hosts:    hosts{o: o.Fetch, now: o.Now, all: map[string]*host{}},
 		hashes:   metacache.NewChunkTable(meta, o.Bytes/8),
 		batches:  make(chan struct{}, maxDescribing),
 		infos:    lru.New[codec.Hash, *shard.FileInfo](o.Bytes/4, nil),
@@ -102,6 +101,7 @@ func NewClient(o Options) *Client {
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.tokens.refused = lru.New[string, time.Time](maxRefused, nil)
 	c.tokens.source, c.tokens.now, c.tokens.closing = o.Tokens, o.Now, c.closing
+	c.hosts.init(o.Fetch, o.Now)
 	c.places.init(meta, o.Bytes/4)
 	c.plans.init(o.Bytes/4, o.Block)
 	return c

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/flight"
+	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
-// maxHosts bounds the servers of one Client, against a server that returns another address each
-// time. No server is replaced by another one.
+// maxHosts bounds the servers of one Client. The one that was idle longest is closed for another one.
 const maxHosts = 64
 
 // rememberFor is how long a Client remembers that a server lacks an ability.
@@ -82,8 +82,15 @@ type hosts struct {
 	o   fetch.Options
 	now func() time.Time
 
+	closing sync.WaitGroup // of replaced hosts
+
 	mu  sync.Mutex
-	all map[string]*host // by role and address; nil: closed; guarded by mu
+	all *lru.Cache[string, *host] // by role and address; nil: closed; guarded by mu
+}
+
+func (hs *hosts) init(o fetch.Options, now func() time.Time) {
+	hs.o, hs.now = o, now
+	hs.all = lru.New(maxHosts, func(_ string, h *host) { hs.closing.Go(h.Close) }) // its requests continue
 }
 
 // Roles of servers. Transfers have connections of their own, so that plans never wait for data.
@@ -98,18 +105,15 @@ func (hs *hosts) get(role string, u *url.URL) (*host, error) {
 	key := role + base.String()
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	switch {
-	case hs.all == nil:
+	if hs.all == nil {
 		return nil, fmt.Errorf("%w: the client is closed", origin.ErrUnavailable)
-	case hs.all[key] != nil:
-		return hs.all[key], nil
-	case len(hs.all) == maxHosts:
-		return nil, fmt.Errorf("%w: the server names more than %d other servers", origin.ErrUnavailable, maxHosts)
+	}
+	if h, ok := hs.all.Get(key); ok {
+		return h, nil
 	}
 	h := &host{Client: fetch.New(base, hs.o), now: hs.now}
 	h.verdict.Store(new(verdict))
-	hs.all[key] = h
-	return h, nil
+	return hs.all.Add(key, h, 1), nil
 }
 
 // close closes all hosts.
@@ -118,9 +122,13 @@ func (hs *hosts) close() {
 	all := hs.all
 	hs.all = nil
 	hs.mu.Unlock()
-	for _, h := range all {
+	if all == nil {
+		return
+	}
+	for _, h := range all.All() {
 		h.Close()
 	}
+	hs.closing.Wait()
 }
 
 // A codeError is an answer with a status that the Client handles itself.

@@ -1,9 +1,13 @@
 package cas
 
 import (
+	"fmt"
+	"net/url"
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/xetfs/xetfs/cache/origin/fetch"
 )
 
 // setBack returns a time of a wall clock that was set back by some seconds. The monotonic clock is unchanged.
@@ -35,5 +39,28 @@ func TestClockIsSetBack(t *testing.T) {
 	h.verdict.Store(&verdict{until: begin.Add(time.Minute)})
 	if d := h.stays(); d > 0 {
 		t.Errorf("a host stays for %v a minute after the end of that", d)
+	}
+}
+
+// The host that was idle longest is replaced.
+func TestReplacesIdleHost(t *testing.T) {
+	var hs hosts
+	hs.init(fetch.Options{}, time.Now)
+	defer hs.close()
+	get := func(i int) *host {
+		h, err := hs.get(roleTransfer, &url.URL{Scheme: "https", Host: fmt.Sprint("edge", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	busy, idle := get(0), get(1)
+	for i := range 10 * maxHosts {
+		if get(2 + i); get(0) != busy {
+			t.Fatalf("a host in use is replaced by host %d", 2+i)
+		}
+	}
+	if get(1) == idle || hs.all.Len() != maxHosts {
+		t.Errorf("%d hosts, want %d without the one that was idle", hs.all.Len(), maxHosts)
 	}
 }

@@ -248,6 +248,21 @@ func TestOutageCostsFewPlans(t *testing.T) {
 	}
 }
 
+// Plans may name another server each day.
+func TestManyServers(t *testing.T) {
+	b, f := sample(t)
+	e := newEdge(t, b.Store(), failures["refused"])
+	e.failed = ""
+	c := e.client(t, 5*time.Second)
+	for i := range 200 {
+		e.name(fmt.Sprint("edge", i))
+		c.Forget(f.ID())
+		if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
+			t.Fatalf("server %d: %v", i, err)
+		}
+	}
+}
+
 // A server that is alone in all plans is used again once it answers.
 func TestMovesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
