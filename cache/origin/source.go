@@ -110,8 +110,9 @@ func (c ChunkHashes) Chunks() codec.ChunkRange {
 // ReadOptions tune one call of Source.Chunks. After an error the source may still write to
 // memory from Buffer, so the caller must not reuse the memory.
 type ReadOptions struct {
-	// Buffer returns memory for the packed chunks. The source calls it at most once, and the
-	// caller then owns the run, which saves a large allocation. nil: the run is shared.
+	// Buffer returns memory for the packed chunks. The source calls it at most once, and again if the
+	// transfer begins again after a call of OnPartial. The run is in the last memory, and the caller
+	// then owns it, which saves a large allocation. nil: the run is shared.
 	Buffer func(n int) []byte
 
 	// OnPartial is called with the first chunks while others arrive, each time with more of

@@ -46,6 +46,7 @@ const maxLocate = 64
 func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o origin.ReadOptions) (*xorb.Run, error) {
 	var err error
 	var done search
+	o.OnPartial = growing(o.OnPartial)
 	for range maxLocate {
 		var run *xorb.Run
 		if run, err = c.tryChunks(ctx, x, r, o, &done); !retryable(err) || ctx.Err() != nil {
@@ -53,6 +54,20 @@ func (c *Client) chunks(ctx context.Context, x codec.Hash, r codec.ChunkRange, o
 		}
 	}
 	return nil, fmt.Errorf("%w: %d searches for chunks %v: %w", origin.ErrUnavailable, maxLocate, r, err)
+}
+
+// growing returns onPartial without calls for fewer chunks than before. A transfer that begins again has those.
+func growing(onPartial func(*xorb.Run)) func(*xorb.Run) {
+	if onPartial == nil {
+		return nil
+	}
+	end := uint32(0)
+	return func(run *xorb.Run) {
+		if run.Chunks.End > end {
+			end = run.Chunks.End
+			onPartial(run)
+		}
+	}
 }
 
 // tryChunks is one search. After errElsewhere more is known, and another search is useful. In this order,

@@ -572,6 +572,53 @@ func TestForbiddenFileCostsFewTokens(t *testing.T) {
 	}
 }
 
+// A transfer that begins again uses other memory for the run, and reports no fewer chunks than before.
+func TestTransferBeginsAgain(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 400})
+	f := b.Add(origintest.Random(1, 2_000_000), 10_000)
+	g, server := newGeneration(t, b.Store(), casserve.HandlerOptions{})
+	c := newClient(t, server, cas.Options{Fetch: quick})
+	if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+		t.Fatal(err)
+	}
+	xb := b.Xorbs[0]
+	var transfers atomic.Int64
+	server.intercept(func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if isTransfer(r) && transfers.Add(1) == 1 {
+				g.expire()
+				size := xb.Info.PackedEnd[199]
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes 0-%d/*", size-1))
+				w.Header().Set("Content-Length", fmt.Sprint(size))
+				w.WriteHeader(http.StatusPartialContent)
+				_, _ = w.Write(xb.Bytes[:1_000_000])
+				panic(http.ErrAbortHandler)
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	var memory [][]byte
+	last := 0
+	run, err := c.Chunks(t.Context(), xb.Hash(), codec.ChunkRange{End: 200}, origin.ReadOptions{
+		Buffer: func(n int) []byte {
+			memory = append(memory, make([]byte, n))
+			return memory[len(memory)-1]
+		},
+		OnPartial: func(run *xorb.Run) {
+			if run.Chunks.Len() <= last {
+				t.Errorf("%d chunks after %d", run.Chunks.Len(), last)
+			}
+			last = run.Chunks.Len()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(memory) != 2 || last == 0 || &run.Packed[0] != &memory[1][0] {
+		t.Errorf("memory was requested %d times, want 2; up to %d chunks were reported", len(memory), last)
+	}
+}
+
 // A forbidden file does not hide a new one, which the next token may read.
 func TestForbiddenFileHidesNoNewFile(t *testing.T) {
 	b, forbidden := sample(t)

@@ -19,7 +19,7 @@ var errParts = fmt.Errorf("%w: the transfer server serves no parts of a signed r
 
 // errRestart is the error of a transfer whose address expired after bytes had arrived, or whose plan no
 // longer exists. Readers may use those bytes, so it has to begin again in other memory.
-var errRestart = fmt.Errorf("%w: the address of a transfer expired", origin.ErrUnavailable)
+var errRestart = fmt.Errorf("%w: the transfer has to begin again", origin.ErrUnavailable)
 
 // errMoved is the error of a request to an unavailable server, after a new plan has named another one.
 var errMoved error = &origin.HintError{Err: fmt.Errorf("%w: a new plan names another server", origin.ErrUnavailable), Tries: 1}
