@@ -49,10 +49,10 @@ type reply struct {
 	expiry    time.Time           // from which the server may refuse them; zero: unknown
 }
 
-// plan requests a plan: version 2, or else version 1. A plan past the end of the file is empty. No
+// requestPlan requests a plan: version 2, or else version 1. A plan past the end of the file is empty. No
 // file that has a hash ends before its first byte.
-func (c *Client) plan(ctx context.Context, q query) (*reply, error) {
-	r, err := c.planOf(ctx, q)
+func (c *Client) requestPlan(ctx context.Context, q query) (*reply, error) {
+	r, err := c.requestVersions(ctx, q)
 	switch isPastEnd := errors.Is(err, fetch.ErrPastEnd); {
 	case isPastEnd && q.off == 0:
 		return nil, fmt.Errorf("%q: %w: the server says 416 Requested Range Not Satisfiable", q.key(), origin.ErrUnavailable)
@@ -62,7 +62,7 @@ func (c *Client) plan(ctx context.Context, q query) (*reply, error) {
 	return r, err
 }
 
-func (c *Client) planOf(ctx context.Context, q query) (*reply, error) {
+func (c *Client) requestVersions(ctx context.Context, q query) (*reply, error) {
 	h, err := c.api(ctx)
 	if err != nil {
 		return nil, err

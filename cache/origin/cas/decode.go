@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/xetfs/xetfs/codec"
@@ -336,7 +335,7 @@ func agree(ranges []FetchRange) bool {
 // contains reports whether one range has all chunks of a term.
 func (all reaches) contains(t codec.Term) bool {
 	of := all[t.Xorb]
-	i := sort.Search(len(of), func(i int) bool { return of[i].start > t.Chunks.Start })
+	i := countUpTo(of, t.Chunks.Start, func(r reach) uint32 { return r.start })
 	return i > 0 && of[i-1].end >= t.Chunks.End
 }
 

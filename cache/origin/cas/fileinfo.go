@@ -211,7 +211,7 @@ func (c *Client) getPlan(ctx context.Context, q query) (*plan, error) {
 		if p, ok := c.knownPlan(ctx, q); ok {
 			return p, nil // a call that has ended since has requested it
 		}
-		r, err := c.plan(ctx, q)
+		r, err := c.requestPlan(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +256,7 @@ func (c *Client) replan(ctx context.Context, p *plan, old *addresses) (*addresse
 	var r *reply
 	var err error
 	if p.ids == nil {
-		r, err = c.plan(ctx, p.q)
+		r, err = c.requestPlan(ctx, p.q)
 	} else {
 		r, _, err = c.batch(ctx, p.ids)
 	}

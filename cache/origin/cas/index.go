@@ -124,7 +124,7 @@ func (c *Client) describer(x codec.Hash, i uint32) (d fileTerm, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entryLocked(x)
-	at, _ := slices.BinarySearchFunc(e.ranges, i+1, func(a fileTerm, start uint32) int { return cmp.Compare(a.chunks.Start, start) })
+	at := countUpTo(e.ranges, i, func(d fileTerm) uint32 { return d.chunks.Start })
 	for at > 0 {
 		at--
 		if e.ranges[at].chunks.End > i {

@@ -134,8 +134,8 @@ func TestMovesToServerOfLaterPlan(t *testing.T) {
 	}
 }
 
-// A read ends within its limit if the server in all plans is unavailable, and at once after an error that no
-// retry can solve.
+// A read ends within its limit if the server in all plans is unavailable. It ends at once after an error that
+// no retry can solve.
 func TestStaysWithinLimitOfRead(t *testing.T) {
 	const limit = 30 * time.Second
 	tooOld := func(*http.Request) (*http.Response, error) {

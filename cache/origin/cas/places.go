@@ -49,6 +49,8 @@ const provenBit = 1 << 31
 // A mark is the place of a chunk in the unpacked bytes of a term.
 type mark struct{ chunk, off uint32 }
 
+func (m mark) offset() int64 { return int64(m.off) }
+
 // maxMarks bounds the marks of one term.
 const maxMarks = codec.MaxXorbChunks
 
@@ -379,7 +381,7 @@ func short(t codec.Term, size int64) error {
 // before returns the last mark of a term at or before an offset.
 func (xp *xorbPlaces) before(t codec.Term, off int64) mark {
 	all := xp.marks[t.Chunks.Start]
-	i := sort.Search(len(all), func(i int) bool { return int64(all[i].off) > off })
+	i := countUpTo(all, off, mark.offset)
 	if i == 0 || all[i-1].chunk >= t.Chunks.End {
 		return mark{chunk: t.Chunks.Start}
 	}
@@ -409,7 +411,7 @@ func (ps *places) estimate(t codec.Term, off int64, in FetchRange) estimate {
 		e.to = in.End - in.need(int(in.Chunks.End-t.Chunks.End))
 	}
 	all := xp.marks[t.Chunks.Start]
-	i := sort.Search(len(all), func(i int) bool { return int64(all[i].off) > off })
+	i := countUpTo(all, off, mark.offset)
 	for j := i - 1; j >= 0; j-- {
 		if at, ok := xp.start(all[j].chunk); ok && all[j].chunk >= t.Chunks.Start {
 			e.low, e.from, e.exact = all[j], at, true

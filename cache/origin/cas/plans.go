@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,16 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 )
+
+// Plans are requested by these functions:
+//
+//	requestPlan      sends a query; requestVersions chooses the version of the API
+//	getPlan          looks in memory first; knownPlan only there
+//	replan           repeats a query for new addresses; renew does so once for all callers
+//	planDescribed    for a chunk: of a file that has it; planAround of one term
+//	planChunks       for chunks in a large range: of about their bytes
+//	planPiece        for a piece of a file; narrowByPlan for Narrow
+//	planStart, planNext    before reads need them; prepare does not wait
 
 // A plan has the addresses of a query. The addresses are renewed, the ranges never change.
 type plan struct {
@@ -122,6 +133,14 @@ type plannedRange struct {
 	plan *plan
 }
 
+func (p plannedRange) first() uint32 { return p.Chunks.Start }
+
+// countUpTo returns the number of elements that start at i or before. They are in the order of their starts, so
+// the last of them is the one before that index.
+func countUpTo[E any, N cmp.Ordered](all []E, i N, start func(E) N) int {
+	return sort.Search(len(all), func(k int) bool { return start(all[k]) > i })
+}
+
 func (ps *plans) init(maxBytes, block int64) {
 	ps.block = block
 	ps.byXorb, ps.byFile, ps.held = map[codec.Hash][]plannedRange{}, map[codec.Hash][]*plan{}, map[codec.Hash]int{}
@@ -170,8 +189,7 @@ func (p *plan) files() []codec.Hash {
 
 // insert inserts a range in the order of the first chunks.
 func insert(all []plannedRange, p plannedRange) []plannedRange {
-	i, _ := slices.BinarySearchFunc(all, p.Chunks.Start+1, func(q plannedRange, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
-	return slices.Insert(all, i, p)
+	return slices.Insert(all, countUpTo(all, p.Chunks.Start, plannedRange.first), p)
 }
 
 // unlinkLocked removes a plan from the indexes.
@@ -228,7 +246,7 @@ func (ps *plans) releaseLocked(p *plan) {
 // findLocked returns the smallest signed range among the last ones that has all of chunks r.
 func (ps *plans) findLocked(x codec.Hash, r codec.ChunkRange) (best plannedRange, ok bool) {
 	all := ps.byXorb[x]
-	i, _ := slices.BinarySearchFunc(all, r.Start+1, func(q plannedRange, start uint32) int { return cmp.Compare(q.Chunks.Start, start) })
+	i := countUpTo(all, r.Start, plannedRange.first)
 	for looks := 0; i > 0 && (looks < maxLooks || !ok); looks++ {
 		i--
 		if p := all[i]; p.Chunks.Contains(r) && (!ok || p.Chunks.Len() < best.Chunks.Len()) {

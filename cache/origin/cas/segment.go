@@ -51,7 +51,7 @@ const abandonBytes = 4 << 20
 // startSegment starts the transfer of a part of a signed range.
 func (c *Client) startSegment(ctx context.Context, x codec.Hash, pl plannedRange, s *segment) *segment {
 	s.xorb, s.grown = x, make(chan struct{})
-	s.unread = max(1, int(s.about)-int(s.first))
+	s.unread = s.expected()
 	c.mu.Lock()
 	if other := c.coveringLocked(x, s); other != nil {
 		other.users++
@@ -148,7 +148,7 @@ func (c *Client) ended(s *segment, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.first != noChunk {
-		s.unread += len(s.headers) - max(1, int(s.about-s.first)) // about was an estimate
+		s.unread += len(s.headers) - s.expected()
 	}
 	if err != nil || s.unread <= 0 || !slices.Contains(c.segments[s.xorb], s) {
 		c.removeLocked(s)
@@ -167,6 +167,9 @@ func (c *Client) ended(s *segment, err error) {
 }
 
 func (s *segment) size() int64 { return s.end - s.start }
+
+// expected estimates the number of its chunks.
+func (s *segment) expected() int { return max(1, int(s.about)-int(s.first)) }
 
 // removeLocked removes a segment, so that no other call finds it.
 func (c *Client) removeLocked(s *segment) {

@@ -239,8 +239,8 @@ func (h *host) served(isPart, renewed bool) {
 	}
 }
 
-// notePartError records the error of a request for a part of a signed range, and reports whether it means
-// that the server serves no parts. It is no reason to renew the address. A server that has served parts may
+// notePartError records the error of a request for a part of a signed range. It reports whether the error
+// means that the server serves no parts. It is no reason to renew the address. A server that has served parts may
 // refuse an expired address, but no renewed one.
 func (h *host) notePartError(err error, renewed bool) (refused bool) {
 	refused = errors.Is(err, codec.ErrCorrupt) || errors.Is(err, fetch.ErrMismatch) || errors.Is(err, fetch.ErrIgnored)

@@ -66,13 +66,13 @@ func NewMirror(src PlaceSource, o StoreOptions) Content {
 	return c
 }
 
-func newContent(src PlaceSource, o StoreOptions) *storeContent {
+func newContent(src PlaceSource, o StoreOptions) *sourceContent {
 	if o.Find == nil {
 		o.Find = func(_ context.Context, _ string, file codec.Hash) (codec.FileID, error) {
 			return codec.FileID{File: file}, nil
 		}
 	}
-	c := &storeContent{src: src, find: o.Find, piece: localPiece}
+	c := &sourceContent{src: src, find: o.Find, piece: localPiece}
 	if !src.Local() {
 		c.piece = remotePiece
 	}
@@ -80,8 +80,8 @@ func newContent(src PlaceSource, o StoreOptions) *storeContent {
 	return c
 }
 
-// storeContent is the content of a source.
-type storeContent struct {
+// sourceContent is the content of a source.
+type sourceContent struct {
 	src   PlaceSource
 	find  func(ctx context.Context, scope string, file codec.Hash) (codec.FileID, error)
 	size  func(ctx context.Context, x codec.Hash) (int64, error)
@@ -91,7 +91,7 @@ type storeContent struct {
 }
 
 // XorbSize implements Content. A token for a scope is one for files.
-func (c *storeContent) XorbSize(ctx context.Context, scope string, x codec.Hash) (int64, error) {
+func (c *sourceContent) XorbSize(ctx context.Context, scope string, x codec.Hash) (int64, error) {
 	if scope != "" {
 		return 0, origin.ErrNotFound
 	}
@@ -99,7 +99,7 @@ func (c *storeContent) XorbSize(ctx context.Context, scope string, x codec.Hash)
 }
 
 // Open implements Content.
-func (c *storeContent) Open(ctx context.Context, scope string, file codec.Hash) (File, error) {
+func (c *sourceContent) Open(ctx context.Context, scope string, file codec.Hash) (File, error) {
 	id, err := c.find(ctx, scope, file)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (c *storeContent) Open(ctx context.Context, scope string, file codec.Hash) 
 	if err != nil {
 		return nil, err
 	}
-	f := &storeFile{c: c, id: id}
+	f := &sourceFile{c: c, id: id}
 	if large != nil {
 		f.ends, f.group = large.Index.Ends, large.Group
 		return f, nil
@@ -118,16 +118,16 @@ func (c *storeContent) Open(ctx context.Context, scope string, file codec.Hash) 
 	return f, nil
 }
 
-// A storeFile reads its terms in groups.
-type storeFile struct {
-	c     *storeContent
+// A sourceFile reads its terms in groups.
+type sourceFile struct {
+	c     *sourceContent
 	id    codec.FileID
 	ends  []int64 // offset behind each group
 	group func(ctx context.Context, i int) ([]codec.Term, error)
 }
 
 // Size implements File.
-func (f *storeFile) Size() int64 {
+func (f *sourceFile) Size() int64 {
 	if len(f.ends) == 0 {
 		return 0
 	}
@@ -141,7 +141,7 @@ type cutTerm struct {
 }
 
 // Terms implements File. It reads the first term before it returns, for the bytes to skip.
-func (f *storeFile) Terms(ctx context.Context, from, to int64) (int64, iter.Seq2[codec.Term, error], error) {
+func (f *sourceFile) Terms(ctx context.Context, from, to int64) (int64, iter.Seq2[codec.Term, error], error) {
 	next, stop := iter.Pull2(f.cut(ctx, from, to))
 	first, err, ok := next()
 	if err != nil || !ok {
@@ -156,7 +156,7 @@ func (f *storeFile) Terms(ctx context.Context, from, to int64) (int64, iter.Seq2
 }
 
 // cut yields the terms with the bytes [from, to), the first and the last one cut to chunks.
-func (f *storeFile) cut(ctx context.Context, from, to int64) iter.Seq2[cutTerm, error] {
+func (f *sourceFile) cut(ctx context.Context, from, to int64) iter.Seq2[cutTerm, error] {
 	return func(yield func(cutTerm, error) bool) {
 		i := sort.Search(len(f.ends), func(i int) bool { return f.ends[i] > from })
 		at := int64(0)
@@ -184,7 +184,7 @@ func (f *storeFile) cut(ctx context.Context, from, to int64) iter.Seq2[cutTerm, 
 }
 
 // cutTerm cuts t, which begins at byte start of the file, to the chunks with the bytes [from, to).
-func (f *storeFile) cutTerm(ctx context.Context, t codec.Term, start, from, to int64) (cutTerm, error) {
+func (f *sourceFile) cutTerm(ctx context.Context, t codec.Term, start, from, to int64) (cutTerm, error) {
 	if from == start && to == start+int64(t.Size) {
 		return cutTerm{t, 0}, nil
 	}
@@ -201,7 +201,7 @@ func (f *storeFile) cutTerm(ctx context.Context, t codec.Term, start, from, to i
 }
 
 // Spans implements File.
-func (f *storeFile) Spans(ctx context.Context, x codec.Hash, ranges []codec.ChunkRange) ([]Span, error) {
+func (f *sourceFile) Spans(ctx context.Context, x codec.Hash, ranges []codec.ChunkRange) ([]Span, error) {
 	spans := make([]Span, len(ranges))
 	for i, r := range ranges {
 		at, err := f.c.src.Places(ctx, x, r)

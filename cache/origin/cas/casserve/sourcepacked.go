@@ -23,7 +23,7 @@ const (
 )
 
 // Packed implements Content.
-func (c *storeContent) Packed(ctx context.Context, t Transfer, from, to int64) iter.Seq2[[]byte, error] {
+func (c *sourceContent) Packed(ctx context.Context, t Transfer, from, to int64) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		at, err := c.src.Places(ctx, t.Xorb, t.Span.Chunks)
 		if err == nil && spanOf(at, t.Span.Chunks) != t.Span {
@@ -69,7 +69,7 @@ type piece struct {
 	err error
 }
 
-func (c *storeContent) readPiece(ctx context.Context, x codec.Hash, s Span) (p piece) {
+func (c *sourceContent) readPiece(ctx context.Context, x codec.Hash, s Span) (p piece) {
 	defer flight.Guard(&p.err)
 	p.buf = c.buffer()
 	p.err = c.read(ctx, x, s, &p)
@@ -104,7 +104,7 @@ func readAhead(read func(Span) piece, next func(Span) (Span, bool)) (ahead func(
 }
 
 // buffer returns memory for a piece.
-func (c *storeContent) buffer() *[]byte {
+func (c *sourceContent) buffer() *[]byte {
 	if b, ok := c.free.Get().(*[]byte); ok {
 		return b
 	}
@@ -114,7 +114,7 @@ func (c *storeContent) buffer() *[]byte {
 
 // pieceAt returns whole chunks of r from the one with byte from on. They end at byte to, or are
 // as many as fit into a piece.
-func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to int64) Span {
+func (c *sourceContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to int64) Span {
 	after := func(off int64) uint32 { // the first chunk that ends behind off
 		i := sort.Search(r.Len(), func(i int) bool {
 			_, end := at.PackedRange(codec.ChunkRange{Start: r.Start, End: r.Start + uint32(i) + 1})
@@ -129,7 +129,7 @@ func (c *storeContent) pieceAt(at origin.Places, r codec.ChunkRange, from, to in
 
 // read reads proven packed chunks into p. It reads another replica, or a remote one again, if they
 // are damaged.
-func (c *storeContent) read(ctx context.Context, x codec.Hash, s Span, p *piece) (err error) {
+func (c *sourceContent) read(ctx context.Context, x codec.Hash, s Span, p *piece) (err error) {
 	for try := 0; ; try++ {
 		if p.run, err = c.readOnce(ctx, x, s, p.buf); err == nil || !errors.Is(err, codec.ErrCorrupt) {
 			return err
@@ -141,7 +141,7 @@ func (c *storeContent) read(ctx context.Context, x codec.Hash, s Span, p *piece)
 	}
 }
 
-func (c *storeContent) readOnce(ctx context.Context, x codec.Hash, s Span, buf *[]byte) (*xorb.Run, error) {
+func (c *sourceContent) readOnce(ctx context.Context, x codec.Hash, s Span, buf *[]byte) (*xorb.Run, error) {
 	o := origin.ReadOptions{Buffer: func(n int) []byte {
 		if buf == nil || n > len(*buf) {
 			return make([]byte, n)
