@@ -14,7 +14,7 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
-	"cache/origin/cas":         4150,
+	"cache/origin/cas":         4260,
 	"cache/origin/fetch":       3020,
 	"cache/origin/hub":         3250,
 	"cache/origin/origintest":  3220,
