@@ -278,6 +278,31 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// Each content of a file has its own time, also if commits follow each other within a second. A copy
+// that has the size and time of a file counts as complete.
+func TestTimeOfReplacedFile(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	now := time.Unix(1_700_000_000, 5e8)
+	d.o.Clock = func() time.Time { return now }
+	var got []int64
+	for _, words := range []string{"a=1", "a=2", "a=2 b=1", "a=3"} {
+		d.must(words, "", words)
+		tree, err := d.o.Writer.Catalog().Open(t.Context(), symbol, names.AsOf{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := tree.Lookup(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.ModTime.Unix()-now.Unix())
+	}
+	if want := []int64{0, 1, 1, 2}; !slices.Equal(got, want) {
+		t.Errorf("the file changed after %d seconds, want %d", got, want)
+	}
+}
+
 // A commit that cannot be applied changes nothing.
 func TestRefused(t *testing.T) {
 	t.Parallel()

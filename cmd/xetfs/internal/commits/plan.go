@@ -147,7 +147,7 @@ func (p *plan) isBelowRemoved(name string) bool {
 }
 
 // add plans one new file. It keeps the permissions and owner of the file that it replaces, and
-// the time if the content is the same.
+// the time if the content is the same. Other content has a later time.
 func (p *plan) add(ctx context.Context, name string, content *page.Entry) error {
 	if p.parents[name] {
 		return collision(name)
@@ -169,13 +169,22 @@ func (p *plan) add(ctx context.Context, name string, content *page.Entry) error 
 		}
 		e = *old
 	case old.Type == page.File:
-		e.Mode, e.Owner = old.Mode, old.Owner
+		e.Mode, e.Owner, e.ModTime = old.Mode, old.Owner, laterTime(p.now, old.ModTime)
 	}
 	if !p.removed[name] {
 		delete(p.removed, name)
 	}
 	p.changes = append(p.changes, page.Change{Old: old, New: &e})
 	return nil
+}
+
+// laterTime returns now, or the next second after old, the time of the replaced file, if that is later.
+// A local copy of the old file then never has the size and time of the new one.
+func laterTime(now, old time.Time) time.Time {
+	if next := old.Truncate(time.Second).Add(time.Second); next.After(now) {
+		return next
+	}
+	return now
 }
 
 // collision returns the error for a path that is a file and a folder.
