@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -68,7 +69,8 @@ func (f *folder) hasFile(name string, e *page.Entry) bool {
 	return st.Size == e.Size && st.Mtim.Sec == sec && st.Mtim.Nsec == nsec
 }
 
-// correct sets the metadata of a file that the target has, and reports whether it could.
+// correct sets the metadata of a file that the target has, and reports whether it could. A file with
+// other bytes than its entry holds is not correct.
 func (r *run) correct(in *folder, name string, e *page.Entry) bool {
 	fd := -1
 	err := retry(func() (err error) {
@@ -79,7 +81,17 @@ func (r *run) correct(in *folder, name string, e *page.Entry) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	return r.setMetadata(fd, e) == nil
+	return hasInline(fd, e.Inline) && r.setMetadata(fd, e) == nil
+}
+
+// hasInline reports whether a file has the content of its entry. Larger content is not in the entry.
+func hasInline(fd int, content []byte) bool {
+	if len(content) == 0 {
+		return true
+	}
+	b := make([]byte, len(content))
+	n, _ := unix.Pread(fd, b, 0) // the file is written again after an error
+	return bytes.Equal(b[:max(n, 0)], content)
 }
 
 // isInterruption reports whether a later run can use the bytes that were written before err.
