@@ -13,8 +13,8 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// maxReceipts bounds the shards that one Recall reads. Clients commit soon after their uploads, so
-// the newest receipts are enough.
+// maxReceipts bounds the shards that one Recall reads, because other sessions wait. Clients commit
+// soon after their uploads, so the newest receipts are enough for most.
 const maxReceipts = 256
 
 // A receiptKey names a shard that a session uploaded.
@@ -60,36 +60,34 @@ func (s *Store) noteReceipt(k receiptKey) bool {
 }
 
 // Recall remembers what the session uploaded to other servers of the store, or before this server
-// started. It reads the newest shards with a receipt that were not read before. Shards that a sweep
-// has deleted are skipped.
-func (s *Store) Recall(ctx context.Context, sess SessionID) error {
+// started. It reads some shards with a receipt that were not read before, newest first, behind the
+// receipt after. It returns the last receipt, for the next call, or "" if no receipt follows. Shards
+// that a sweep has deleted are skipped.
+func (s *Store) Recall(ctx context.Context, sess SessionID, after names.Key) (next names.Key, err error) {
 	if err := s.recalls.wait(ctx); err != nil {
-		return err
+		return after, err
 	}
 	defer s.recalls.free()
 	n := 0
-	for item, err := range s.store.List(ctx, names.ReceiptsPrefix(receiptSession(sess)), "") {
+	for item, err := range s.store.List(ctx, names.ReceiptsPrefix(receiptSession(sess)), after) {
 		if err != nil {
-			return err
+			return after, err
 		}
 		p, err := names.ParseKey(item.Key)
-		if err != nil || p.Kind != names.ReceiptKind {
-			continue
-		}
-		if n++; n > maxReceipts {
-			break
-		}
-		if !s.noteReceipt(receiptKey{sess, p.Hash}) {
+		if err != nil || p.Kind != names.ReceiptKind || !s.noteReceipt(receiptKey{sess, p.Hash}) {
 			continue
 		}
 		files, err := s.readFiles(ctx, p.Hash)
 		if err != nil && !errors.Is(err, origin.ErrNotFound) {
 			s.forgetReceipt(receiptKey{sess, p.Hash})
-			return err
+			return after, err
 		}
 		s.remember(sess, files)
+		if n++; n == maxReceipts {
+			return item.Key, nil
+		}
 	}
-	return nil
+	return "", nil
 }
 
 func (s *Store) forgetReceipt(k receiptKey) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -38,9 +39,7 @@ func TestRecall(t *testing.T) {
 			t.Errorf("before Recall: %v", err)
 		}
 		for _, sess := range []upload.SessionID{"other", "me"} {
-			if err := second.Recall(t.Context(), sess); err != nil {
-				t.Fatal(err)
-			}
+			recall(t, second, sess)
 			got, err := second.FileBySHA256(t.Context(), sess, want.SHA256)
 			if sess == "me" && (err != nil || got != want) {
 				t.Errorf("after Recall: %+v, %v, want %+v", got, err, want)
@@ -50,6 +49,51 @@ func TestRecall(t *testing.T) {
 			}
 		}
 		second = openFixture(t, first.store, upload.Options{})
+	}
+}
+
+// recall calls Recall until no receipt follows, and returns the number of calls.
+func recall(t *testing.T, b *fixture, sess upload.SessionID) int {
+	t.Helper()
+	for after, n := names.Key(""), 1; ; n++ {
+		var err error
+		if after, err = b.Recall(t.Context(), sess, after); err != nil {
+			t.Fatal(err)
+		}
+		if after == "" {
+			return n
+		}
+	}
+}
+
+// A session uploads hundreds of files to one server and commits them on another one. Each file has
+// a shard and a receipt of its own, as with git-lfs. A Recall skips receipts that were read before.
+func TestRecallOfManyFiles(t *testing.T) {
+	const files = 300
+	content := func(i int) []byte { return fmt.Append(nil, "content ", i) }
+	first := newFixture(t, upload.Options{})
+	for i := range files {
+		if _, err := first.PutContent(t.Context(), "me", bytes.NewReader(content(i)), -1, 1<<10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := func(b *fixture) (n int) {
+		for i := range files {
+			if _, err := b.FileBySHA256(t.Context(), "me", sha256.Sum256(content(i))); errors.Is(err, origin.ErrNotFound) {
+				n++
+			}
+		}
+		return n
+	}
+	second := openFixture(t, first.store, upload.Options{})
+	if n := recall(t, second, "me"); n != 2 || missing(second) > 0 {
+		t.Errorf("%d calls, want 2; %d files are missing", n, missing(second))
+	}
+	third := openFixture(t, first.store, upload.Options{})
+	for i, want := range []int{files - 256, 0} {
+		if _, err := third.Recall(t.Context(), "me", ""); err != nil || missing(third) != want {
+			t.Errorf("call %d: %v, %d files are missing, want %d", i, err, missing(third), want)
+		}
 	}
 }
 
@@ -69,9 +113,7 @@ func TestRecallOfLostShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := openFixture(t, b.store, upload.Options{})
-	if err := second.Recall(t.Context(), "me"); err != nil {
-		t.Fatal(err)
-	}
+	recall(t, second, "me")
 	for i, want := range []bool{true, false, true} {
 		_, err := second.FileBySHA256(t.Context(), "me", sha256.Sum256(random(uint64(i), 1000)))
 		if (err == nil) != want {
@@ -83,7 +125,7 @@ func TestRecallOfLostShards(t *testing.T) {
 	}
 	third := openFixture(t, b.store, upload.Options{})
 	for range 2 {
-		if err := third.Recall(t.Context(), "me"); !errors.Is(err, codec.ErrCorrupt) {
+		if _, err := third.Recall(t.Context(), "me", ""); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("a corrupt shard: %v", err)
 		}
 	}

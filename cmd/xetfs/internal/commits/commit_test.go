@@ -35,7 +35,7 @@ type fakeUploads struct {
 
 	mu      sync.Mutex
 	files   map[upload.SessionID]map[[32]byte]upload.Content // guarded by mu
-	earlier map[[32]byte]upload.Content                      // files that Recall adds; guarded by mu
+	earlier []map[[32]byte]upload.Content                    // files that each Recall adds; guarded by mu
 	recalls int                                              // calls of Recall; guarded by mu
 	puts    int                                              // calls of PutContents; guarded by mu
 	leases  error                                            // of Commit; guarded by mu
@@ -51,14 +51,18 @@ func (f *fakeUploads) FileBySHA256(_ context.Context, s upload.SessionID, sum [3
 	return c, nil
 }
 
-func (f *fakeUploads) Recall(_ context.Context, s upload.SessionID) error {
+func (f *fakeUploads) Recall(_ context.Context, s upload.SessionID, after names.Key) (names.Key, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recalls++
-	if len(f.earlier) > 0 {
-		f.files[s] = f.earlier
+	if len(after) < len(f.earlier) {
+		f.files[s] = f.earlier[len(after)]
+		after += "x"
 	}
-	return nil
+	if len(after) >= len(f.earlier) {
+		return "", nil
+	}
+	return after, nil
 }
 
 func (f *fakeUploads) PutContents(ctx context.Context, s upload.SessionID, files ...io.Reader) (contents []upload.Content, err error) {
@@ -344,22 +348,31 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A commit names what the session uploaded to another server. It recalls these files once.
+// A commit names what the session uploaded to another server. It recalls files until it has found
+// the content, and all files once.
 func TestRecalledContent(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	if _, err := d.uploads.PutContents(t.Context(), "earlier", strings.NewReader(large)); err != nil {
-		t.Fatal(err)
+	for _, content := range []string{"large", "large2"} {
+		if _, err := d.uploads.PutContents(t.Context(), upload.SessionID(content), strings.NewReader(contentOf(content))); err != nil {
+			t.Fatal(err)
+		}
+		d.uploads.earlier = append(d.uploads.earlier, d.uploads.files[upload.SessionID(content)])
 	}
-	d.uploads.earlier = d.uploads.files["earlier"]
-	if _, err := d.commit("first", "", "a:large b:large"); err != nil {
-		t.Fatal(err)
-	}
-	if d.uploads.recalls != 1 {
-		t.Errorf("%d recalls, want 1", d.uploads.recalls)
-	}
-	if _, err := d.commit("second", "", "c:large"); err != nil || d.uploads.recalls != 1 {
-		t.Errorf("%v, %d recalls of a known content, want 1", err, d.uploads.recalls)
+	for _, tt := range []struct {
+		words   string
+		isFound bool
+		recalls int // of all commits so far
+	}{
+		{"a:large b:large", true, 1},
+		{"c:large", true, 1},
+		{"d:large2", true, 3},
+		{"e:large3", false, 5},
+	} {
+		_, err := d.commit(tt.words, "", tt.words)
+		if (err == nil) != tt.isFound || d.uploads.recalls != tt.recalls {
+			t.Errorf("%s: %v, %d recalls, want %d", tt.words, err, d.uploads.recalls, tt.recalls)
+		}
 	}
 }
 

@@ -27,8 +27,10 @@ type Uploads interface {
 	// FileBySHA256 returns a file that the session uploaded or may read, or origin.ErrNotFound.
 	FileBySHA256(ctx context.Context, s upload.SessionID, sum [32]byte) (upload.Content, error)
 
-	// Recall remembers what the session uploaded to other servers of the store, or earlier.
-	Recall(ctx context.Context, s upload.SessionID) error
+	// Recall remembers some of what the session uploaded to other servers of the store, or
+	// earlier. It continues behind the receipt after, and returns the last one, or "" at the end.
+	Recall(ctx context.Context, s upload.SessionID, after names.Key) (next names.Key, err error)
+
 	// PutContents stores files, and returns one Content for each.
 	PutContents(ctx context.Context, s upload.SessionID, files ...io.Reader) ([]upload.Content, error)
 

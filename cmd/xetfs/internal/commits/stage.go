@@ -19,6 +19,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
+	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -60,7 +61,8 @@ type stage struct {
 
 	waiting      []waitingFile
 	waitingBytes int
-	recalled     bool             // Recall was called
+	receipt      names.Key        // the last one that Recall has read
+	recalled     bool             // Recall has read all receipts
 	used         []upload.Content // contents that the version will name
 	paths        map[[32]byte]string
 }
@@ -253,14 +255,14 @@ func (st *stage) findContent(ctx context.Context, sum [32]byte) (upload.Content,
 	if errors.Is(err, origin.ErrNotFound) && st.r.Readable != nil {
 		c, err = st.r.Readable(ctx, sum)
 	}
-	if !errors.Is(err, origin.ErrNotFound) || st.recalled {
-		return c, err
+	for errors.Is(err, origin.ErrNotFound) && !st.recalled {
+		if st.receipt, err = uploads.Recall(ctx, st.r.Session, st.receipt); err != nil {
+			return c, err
+		}
+		st.recalled = st.receipt == ""
+		c, err = uploads.FileBySHA256(ctx, st.r.Session, sum)
 	}
-	if err := uploads.Recall(ctx, st.r.Session); err != nil {
-		return c, err
-	}
-	st.recalled = true
-	return uploads.FileBySHA256(ctx, st.r.Session, sum)
+	return c, err
 }
 
 // checkSize compares the size that the client claims.
