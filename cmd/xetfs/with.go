@@ -192,8 +192,8 @@ func findPath(ctx context.Context, tree catalog.Tree, typed string) (string, err
 	return p, nil
 }
 
-// selectPaths returns the paths of a tree that arguments name: all, if there are none. leftOut
-// is the number of damaged shards of a bare folder, if all of it is named.
+// selectPaths returns the paths of a tree that arguments name: all, if there are none. No path is
+// below another one. leftOut is the number of damaged shards of a bare folder, if all of it is named.
 func selectPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args []string) (paths []string, leftOut int64, err error) {
 	for _, p := range args {
 		p, err := findPath(ctx, tree, p)
@@ -213,7 +213,7 @@ func selectPaths(ctx context.Context, s *stack.Source, tree catalog.Tree, args [
 	default:
 		paths = []string{""}
 	}
-	return paths, leftOut, nil
+	return catalog.Outermost(paths), leftOut, nil
 }
 
 // checkHasShard returns an error if SOURCE has no shard at all. A damaged shard counts as one.
