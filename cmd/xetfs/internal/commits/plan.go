@@ -46,6 +46,9 @@ func (p *plan) run(ctx context.Context) error {
 			p.parents[dir] = true
 		}
 	}
+	if err := p.removeEmptied(ctx); err != nil {
+		return err
+	}
 	for name, e := range p.added {
 		if err := p.add(ctx, name, e); err != nil {
 			return err
@@ -56,7 +59,8 @@ func (p *plan) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.remove(ctx)
+	p.remove()
+	return nil
 }
 
 // parentOf returns the folder of a path; "" is the root.
@@ -215,8 +219,9 @@ func (p *plan) checkFolder(ctx context.Context, dir string) error {
 	return nil
 }
 
-// remove plans the removals, and those of folders that become empty: clients know files only.
-func (p *plan) remove(ctx context.Context) error {
+// removeEmptied also removes the folders that become empty: clients know files only. A new file can
+// have the name of such a folder.
+func (p *plan) removeEmptied(ctx context.Context) error {
 	var byDepth []map[string]bool // folders that lose an entry; the first one is for the root
 	lose := func(name string) {
 		dir := parentOf(name)
@@ -246,12 +251,16 @@ func (p *plan) remove(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
+}
+
+// remove plans the removals.
+func (p *plan) remove() {
 	for name := range p.removed {
 		if !p.isBelowRemoved(name) && p.added[name] == nil {
 			p.changes = append(p.changes, page.Change{Old: &page.Entry{Path: name}})
 		}
 	}
-	return nil
 }
 
 // becomesEmpty reports whether a folder has no entries after the commit.
