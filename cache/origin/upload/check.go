@@ -93,7 +93,10 @@ func (s *Store) info(ctx context.Context, x codec.Hash) (*xorb.Info, error) {
 	if ok {
 		return known.Info, nil
 	}
-	item := s.item(ctx, x) // before the read, which may be of a later state
+	item, err := s.item(ctx, x) // before the read, which may be of a later state
+	if err != nil {
+		return nil, fmt.Errorf("xorb %s: %w", x, err)
+	}
 	in, err := s.o.Source.Info(ctx, x)
 	if err == nil && (len(in.Chunks) != in.Len() || len(in.UnpackedEnd) != in.Len() || in.Root() != x) {
 		err = codec.Corrupt("xorb", 0, "its footer is not its own")
@@ -112,20 +115,17 @@ type knownXorb struct {
 	item origin.Item
 }
 
-// item returns the item of a xorb, or a zero one.
-func (s *Store) item(ctx context.Context, x codec.Hash) origin.Item {
+// item returns the item of a xorb, or a zero one if no other program can change xorbs.
+func (s *Store) item(ctx context.Context, x codec.Hash) (origin.Item, error) {
 	if s.o.Item == nil {
-		return origin.Item{}
+		return origin.Item{}, nil
 	}
-	item, err := s.o.Item(ctx, names.XorbKey(x))
-	if err != nil {
-		return origin.Item{}
-	}
-	return item
+	return s.o.Item(ctx, names.XorbKey(x))
 }
 
 // checkChanged forgets what is known of xorbs whose files have changed since: a disk or another program may
-// have damaged them. Uploads read them again, and no client gets their names for deduplication.
+// have damaged them. Uploads read them again, and no client gets their names for deduplication. A
+// file whose state cannot be read, for example because the client has left, counts as unchanged.
 func (s *Store) checkChanged(ctx context.Context, xorbs ...codec.Hash) {
 	for _, x := range xorbs {
 		s.mu.Lock()
@@ -134,7 +134,8 @@ func (s *Store) checkChanged(ctx context.Context, xorbs ...codec.Hash) {
 		if !ok {
 			continue
 		}
-		if now := s.item(ctx, x); now.Size == known.item.Size && now.Modified.Equal(known.item.Modified) {
+		now, err := s.item(ctx, x)
+		if err != nil || now.Size == known.item.Size && now.Modified.Equal(known.item.Modified) {
 			continue
 		}
 		s.forgetXorb(x)

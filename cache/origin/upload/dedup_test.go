@@ -162,6 +162,19 @@ func TestDedupOfDamagedXorb(t *testing.T) {
 	}
 }
 
+// A client that leaves takes no xorb from deduplication, although the state of its file is unknown.
+func TestDedupAfterUnknownState(t *testing.T) {
+	var state error
+	b := newFixture(t, upload.Options{Item: func(context.Context, names.Key) (origin.Item, error) { return origin.Item{Size: 1}, state }})
+	p := pack(t, random(1, 300_000))
+	b.put("me", p)
+	state = context.Canceled
+	b.put("me", p)
+	if _, err := b.Dedup(t.Context(), p.in.Chunks[3]); err != nil {
+		t.Error(err)
+	}
+}
+
 // A xorb is damaged on disk while the server runs, which has checked it before. Uploads that share its
 // chunks are refused, or store the chunks again.
 func TestDamageBehindServer(t *testing.T) {
