@@ -175,6 +175,23 @@ func TestDedupAfterUnknownState(t *testing.T) {
 	}
 }
 
+// A xorb whose file was copied in place is used again, once a client has sent the same bytes.
+func TestDedupOfTouchedXorb(t *testing.T) {
+	var item origin.Item
+	b := newFixture(t, upload.Options{Item: func(context.Context, names.Key) (origin.Item, error) { return item, nil }})
+	p := pack(t, random(1, 300_000))
+	b.put("me", p)
+	item.Modified = time.Unix(1, 0)
+	b.put("me", p) // it notices the change
+	if _, err := b.Dedup(t.Context(), p.in.Chunks[3]); !errors.Is(err, origin.ErrNotFound) {
+		t.Errorf("a changed xorb: %v, want %v", err, origin.ErrNotFound)
+	}
+	b.put("me", p)
+	if _, err := b.Dedup(t.Context(), p.in.Chunks[3]); err != nil {
+		t.Errorf("a sound xorb: %v", err)
+	}
+}
+
 // A xorb is damaged on disk while the server runs, which has checked it before. Uploads that share its
 // chunks are refused, or store the chunks again.
 func TestDamageBehindServer(t *testing.T) {

@@ -51,7 +51,8 @@ func (s *Store) putXorb(ctx context.Context, name codec.Hash, b *body) (inserted
 	return s.storeXorb(ctx, in, packed)
 }
 
-// storeXorb stores a checked xorb with our footer and leases it.
+// storeXorb stores a checked xorb with our footer and leases it. The store then has a sound xorb, which
+// deduplication may use.
 func (s *Store) storeXorb(ctx context.Context, in *xorb.Info, packed []byte) (inserted bool, err error) {
 	if err := s.space.check(ctx, int64(len(packed)+xorb.FooterSize(in.Len()))); err != nil {
 		return false, err
@@ -64,7 +65,11 @@ func (s *Store) storeXorb(ctx context.Context, in *xorb.Info, packed []byte) (in
 	if inserted {
 		s.forgetXorb(in.Xorb)
 	}
-	return inserted && err == nil, err
+	if err != nil {
+		return false, err
+	}
+	s.index.setDamaged(in.Xorb, false)
+	return inserted, nil
 }
 
 // buffer returns memory for a body of n bytes with room for our footer. Large buffers are used again
@@ -88,7 +93,6 @@ const minPooled = 4 << 20
 // forgetXorb drops what is known of a xorb that was stored anew, maybe packed otherwise.
 func (s *Store) forgetXorb(x codec.Hash) {
 	s.o.Source.Reject(x)
-	s.index.setDamaged(x, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.infos.Remove(x)
