@@ -29,20 +29,6 @@ func (s slots) wait(ctx context.Context) error {
 	}
 }
 
-// waitFor takes a slot when one is free, or returns ErrBusy after some time.
-func (s slots) waitFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case s <- struct{}{}:
-		return nil
-	case <-t.C:
-		return ErrBusy
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func (s slots) free() { <-s }
 
 // A space bounds the bytes of the store and of scratch files.
@@ -55,6 +41,8 @@ type space struct {
 	used     int64     // bytes in the store; guarded by mu, as all below
 	measured time.Time // when used was listed
 	inUse    int64     // bytes that scratch files may take
+
+	released chan struct{} // closed and replaced when inUse becomes less
 }
 
 // measurePause is the minimum time between two listings of a full store.
@@ -158,21 +146,58 @@ func (s countStore) Matches(ctx context.Context, k names.Key, value []byte) (boo
 	return false, nil
 }
 
-// reserve reserves bytes for a scratch file, or returns ErrBusy.
-func (s *space) reserve(n int64) error {
+// reserve reserves bytes for a scratch file. It waits until other files have left enough bytes. Smaller
+// files may pass it, because a semaphore would let all uploads wait for a large one.
+func (s *space) reserve(ctx context.Context, n int64) error {
+	for {
+		released := s.tryReserve(n)
+		if released == nil {
+			return nil
+		}
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tryReserve reserves bytes, or returns a channel that is closed when other bytes are released.
+func (s *space) tryReserve(n int64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.inUse+n > s.scratch {
-		return ErrBusy
+	if s.inUse+n <= s.scratch {
+		s.inUse += n
+		return nil
 	}
-	s.inUse += n
-	return nil
+	return s.released
 }
 
 func (s *space) release(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inUse -= n
+	close(s.released)
+	s.released = make(chan struct{})
+}
+
+// admit waits for a slot and for n bytes of scratch space. After some time it returns ErrBusy.
+func (s *Store) admit(ctx context.Context, n int64) error {
+	if n > s.space.scratch {
+		return ErrBusy
+	}
+	waiting, stop := context.WithTimeout(ctx, s.o.Wait)
+	defer stop()
+	err := s.uploads.wait(waiting)
+	if err == nil {
+		if err = s.space.reserve(waiting, n); err != nil {
+			s.uploads.free()
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return ErrBusy
+	}
+	return err
 }
 
 // A body is a received body in a scratch file.
@@ -193,17 +218,14 @@ func (s *Store) receive(ctx context.Context, r io.Reader, length, limit int64) (
 	if err := s.space.check(ctx, max(length, 0)); err != nil {
 		return nil, err
 	}
-	if err := s.uploads.waitFor(ctx, s.o.Wait); err != nil {
-		return nil, err
-	}
-	defer s.uploads.free()
 	b := &body{s: s, reserved: length}
 	if length < 0 {
 		b.reserved = limit
 	}
-	if err := s.space.reserve(b.reserved); err != nil {
+	if err := s.admit(ctx, b.reserved); err != nil {
 		return nil, err
 	}
+	defer s.uploads.free()
 	if err := b.read(r, length, limit); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}

@@ -2,10 +2,16 @@ package upload_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
+	"io"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
@@ -76,6 +82,47 @@ func storedBytes(t *testing.T, s origin.Store) (n int64) {
 		}
 	}
 	return n
+}
+
+// A body that does not fit beside others waits for scratch space, up to the limit. Smaller ones pass.
+func TestWaitForScratchSpace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFixture(t, upload.Options{Scratch: 1000, Wait: time.Second})
+		put := func(ctx context.Context, r io.Reader, size int64) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := b.PutContent(ctx, "me", r, size, size)
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		large := func() io.Reader { return bytes.NewReader(make([]byte, 800)) }
+		r, w := io.Pipe()
+		first := put(t.Context(), r, 800)
+		if err := <-put(t.Context(), large(), 800); !errors.Is(err, upload.ErrBusy) {
+			t.Errorf("at the limit: %v, want %v", err, upload.ErrBusy)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		left := put(ctx, large(), 800)
+		second := put(t.Context(), large(), 800)
+		if err := <-put(t.Context(), strings.NewReader("small"), 5); err != nil {
+			t.Errorf("a small body: %v", err)
+		}
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a client that has left: %v, want %v", err, context.Canceled)
+		}
+		go func() {
+			_, _ = w.Write(make([]byte, 800)) // it reports an error by the result of first
+			_ = w.Close()
+		}()
+		for i, done := range []<-chan error{first, second} {
+			if err := <-done; err != nil {
+				t.Errorf("upload %d: %v", i, err)
+			}
+		}
+	})
 }
 
 // A xorb that was deleted and is packed again, with other schemes, is read by its new places.

@@ -73,7 +73,7 @@ type Options struct {
 	Quota   int64         // bytes of xorbs and shards in the store; 0: unlimited
 	Scratch int64         // bytes of scratch files; 0: 4 GiB
 	Uploads int           // bodies that are received at a time; 0: 64
-	Wait    time.Duration // of a body for a slot, before ErrBusy; 0: 10 seconds
+	Wait    time.Duration // of a body for a slot and scratch space, before ErrBusy; 0: 10 seconds
 	Content int64         // unpacked bytes that one shard may describe; 0: 1 TiB
 }
 
@@ -149,7 +149,7 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 		receipts: lru.New[receiptKey, struct{}](maxShards, nil),
 	}
 	u.ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	u.space = space{store: s, quota: o.Quota, scratch: o.Scratch}
+	u.space = space{store: s, quota: o.Quota, scratch: o.Scratch, released: make(chan struct{})}
 	u.counted = countStore{s, &u.space}
 	if err := u.space.measure(ctx); err != nil {
 		return nil, errors.Join(err, u.Close())
