@@ -62,7 +62,7 @@ func (s *Store) noteReceipt(k receiptKey) bool {
 // Recall remembers what the session uploaded to other servers of the store, or before this server
 // started. It reads some shards with a receipt that were not read before, newest first, behind the
 // receipt after. It returns the last receipt, for the next call, or "" if no receipt follows. Shards
-// that a sweep has deleted are skipped.
+// that are damaged, or that a sweep has deleted, are skipped.
 func (s *Store) Recall(ctx context.Context, sess SessionID, after names.Key) (next names.Key, err error) {
 	if err := s.recalls.wait(ctx); err != nil {
 		return after, err
@@ -78,7 +78,11 @@ func (s *Store) Recall(ctx context.Context, sess SessionID, after names.Key) (ne
 			continue
 		}
 		files, err := s.readFiles(ctx, p.Hash)
-		if err != nil && !errors.Is(err, origin.ErrNotFound) {
+		switch {
+		case err == nil, errors.Is(err, origin.ErrNotFound):
+		case isCorrupt(err):
+			s.o.Logger.Warn("a damaged shard hides the files of an upload; the client can upload them again", "event", "corrupt", "what", "shard", "key", names.ShardKey(p.Hash), "err", err)
+		default:
 			s.forgetReceipt(receiptKey{sess, p.Hash})
 			return after, err
 		}

@@ -2,9 +2,12 @@ package upload_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/xetfs/xetfs/cache/origin"
@@ -97,7 +100,8 @@ func TestRecallOfManyFiles(t *testing.T) {
 	}
 }
 
-// A receipt of a shard that a sweep has deleted is skipped. A corrupt shard is an error each time.
+// A receipt of a shard that a sweep has deleted, or that is damaged, is skipped. The log names the
+// damage once.
 func TestRecallOfLostShards(t *testing.T) {
 	b := newFixture(t, upload.Options{})
 	var shards []codec.Hash
@@ -112,21 +116,54 @@ func TestRecallOfLostShards(t *testing.T) {
 	if err := b.store.Delete(t.Context(), names.ShardKey(shards[1])); err != nil {
 		t.Fatal(err)
 	}
-	second := openFixture(t, b.store, upload.Options{})
-	recall(t, second, "me")
-	for i, want := range []bool{true, false, true} {
+	var log strings.Builder
+	second := openFixture(t, b.store, upload.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err := origintest.Replace(b.store, names.ShardKey(shards[2]), []byte("other bytes")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		recall(t, second, "me")
+	}
+	for i, want := range []bool{true, false, false} {
 		_, err := second.FileBySHA256(t.Context(), "me", sha256.Sum256(random(uint64(i), 1000)))
 		if (err == nil) != want {
 			t.Errorf("file %d: %v", i, err)
 		}
 	}
-	if err := origintest.Replace(b.store, names.ShardKey(shards[2]), []byte("other bytes")); err != nil {
+	if n := strings.Count(log.String(), "event=corrupt"); n != 1 || !strings.Contains(log.String(), shards[2].String()) {
+		t.Errorf("the log does not name the damaged shard once:\n%s", log.String())
+	}
+}
+
+// A brokenStore cannot read shards while err is not nil.
+type brokenStore struct {
+	origin.WriteStore
+	err error
+}
+
+func (s *brokenStore) Size(ctx context.Context, k names.Key) (int64, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	return s.WriteStore.Size(ctx, k)
+}
+
+// A Recall that cannot read a shard is an error. The next one reads the shard again.
+func TestRecallOfUnreadableShard(t *testing.T) {
+	first := newFixture(t, upload.Options{})
+	content := random(1, 1000)
+	if _, err := first.PutContent(t.Context(), "me", bytes.NewReader(content), -1, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	third := openFixture(t, b.store, upload.Options{})
-	for range 2 {
-		if _, err := third.Recall(t.Context(), "me", ""); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("a corrupt shard: %v", err)
-		}
+	s := &brokenStore{WriteStore: first.store}
+	second := openFixture(t, s, upload.Options{})
+	s.err = origin.ErrUnavailable
+	if _, err := second.Recall(t.Context(), "me", ""); !errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("a shard that cannot be read: %v, want %v", err, origin.ErrUnavailable)
+	}
+	s.err = nil
+	recall(t, second, "me")
+	if _, err := second.FileBySHA256(t.Context(), "me", sha256.Sum256(content)); err != nil {
+		t.Error(err)
 	}
 }
