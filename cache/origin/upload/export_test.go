@@ -1,6 +1,10 @@
 package upload
 
-import "context"
+import (
+	"context"
+
+	"github.com/xetfs/xetfs/cache/lru"
+)
 
 // RefreshIndex does what Dedup starts in the background from time to time.
 func (s *Store) RefreshIndex() error { return s.index.update() }
@@ -20,4 +24,11 @@ func (s *Store) Recount(t interface {
 	if err := s.space.measure(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// LimitFiles bounds the files that are remembered, instead of maxFiles. It forgets all files.
+func (s *Store) LimitFiles(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = lru.New(n, s.dropReceipt)
 }

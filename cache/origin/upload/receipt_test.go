@@ -100,6 +100,27 @@ func TestRecallOfManyFiles(t *testing.T) {
 	}
 }
 
+// A file that other files have evicted from memory is recalled again.
+func TestRecallOfEvictedFile(t *testing.T) {
+	b := newFixture(t, upload.Options{})
+	b.LimitFiles(2)
+	var sums [][32]byte
+	for seed := range uint64(3) {
+		content := random(seed, 1000)
+		c, err := b.PutContent(t.Context(), "me", bytes.NewReader(content), -1, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, c.SHA256)
+	}
+	for _, err := range []error{origin.ErrNotFound, nil} {
+		if _, got := b.FileBySHA256(t.Context(), "me", sums[0]); !errors.Is(got, err) {
+			t.Errorf("the first file: %v, want %v", got, err)
+		}
+		recall(t, b, "me")
+	}
+}
+
 // A receipt of a shard that a sweep has deleted, or that is damaged, is skipped. The log names the
 // damage once.
 func TestRecallOfLostShards(t *testing.T) {

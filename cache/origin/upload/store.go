@@ -141,13 +141,13 @@ func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	u := &Store{
 		store: s, o: o, index: index{lock: newSlots(1)},
 		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1), recalls: newSlots(1),
-		files:  lru.New[fileKey, Content](maxFiles, nil),
 		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
 		infos:  lru.New[codec.Hash, *knownXorb](maxInfos, nil),
 		hashes: newHashes(),
 
 		receipts: lru.New[receiptKey, struct{}](maxShards, nil),
 	}
+	u.files = lru.New(maxFiles, u.dropReceipt)
 	u.ctx, u.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	u.space = space{store: s, quota: o.Quota, scratch: o.Scratch, released: make(chan struct{})}
 	u.counted = countStore{s, &u.space}
@@ -213,6 +213,11 @@ func (s *Store) remember(sess SessionID, files []Content) {
 	for _, c := range files {
 		s.files.Add(fileKey{sess, c.SHA256}, c, 1)
 	}
+}
+
+// dropReceipt lets Recall read the shard of an evicted file again. The caller holds mu.
+func (s *Store) dropReceipt(k fileKey, c Content) {
+	s.receipts.Remove(receiptKey{k.sess, c.ID.Shard})
 }
 
 // Commit checks that all data of files exists, and protects it by the guard of a publish
