@@ -86,7 +86,7 @@ func (s *Store) Recall(ctx context.Context, sess SessionID, after names.Key) (ne
 			s.forgetReceipt(receiptKey{sess, p.Hash})
 			return after, err
 		}
-		s.remember(sess, files)
+		s.rememberOlder(sess, files)
 		if n++; n == maxReceipts {
 			return item.Key, nil
 		}

@@ -206,8 +206,19 @@ func (s *Store) FileBySHA256(ctx context.Context, sess SessionID, sum [32]byte) 
 	return Content{}, fmt.Errorf("file of this session: %w", origin.ErrNotFound)
 }
 
-// remember records the files of a session.
+// remember records files that a session has just uploaded. They replace earlier copies in other shards,
+// which a sweep may have deleted.
 func (s *Store) remember(sess SessionID, files []Content) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range files {
+		s.files.Remove(fileKey{sess, c.SHA256})
+		s.files.Add(fileKey{sess, c.SHA256}, c, 1)
+	}
+}
+
+// rememberOlder records files that a session uploaded earlier. Newer copies stay.
+func (s *Store) rememberOlder(sess SessionID, files []Content) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range files {

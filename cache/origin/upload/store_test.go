@@ -342,6 +342,29 @@ func TestLeaseError(t *testing.T) {
 	}
 }
 
+// A file that a client uploads again, after a sweep has deleted its first shard, can be committed. So
+// can it on another server, which recalls the older shard, too.
+func TestCommitAfterSecondUpload(t *testing.T) {
+	b := newFixture(t, upload.Options{})
+	content := random(1, 200_000)
+	old := b.put("me", pack(t, content, random(2, 200_000)))
+	b.put("me", pack(t, content))
+	second := openFixture(t, b.store, upload.Options{})
+	recall(t, second, "me")
+	if err := b.store.Delete(t.Context(), names.ShardKey(old[0].ID.Shard)); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*fixture{"the same server": b, "another server": second} {
+		c, err := b.FileBySHA256(t.Context(), "me", sha256.Sum256(content))
+		if err == nil {
+			err = b.Commit(t.Context(), []upload.Content{c}, b.leases)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A commit refuses a damaged shard: the shard of another upload would protect other xorbs.
 func TestCommitOfDamagedShard(t *testing.T) {
 	b := newFixture(t, upload.Options{})
