@@ -1,11 +1,13 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"runtime"
 
+	"github.com/xetfs/xetfs/cache/flight"
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/shard"
@@ -28,8 +30,10 @@ func (s *Store) hashContent(ctx context.Context, f *shard.FileInfo, progress fun
 	defer cancel()
 	// Each piece has a channel of its own, so that the pieces stay in order.
 	pieces := make(chan chan piece, runtime.GOMAXPROCS(0))
+	var failed error // read after pieces is closed
 	go func() {
 		defer close(pieces)
+		defer flight.Guard(&failed)
 		for _, t := range f.Terms {
 			if !s.readTerm(ctx, t, pieces) {
 				return
@@ -46,10 +50,7 @@ func (s *Store) hashContent(ctx context.Context, f *shard.FileInfo, progress fun
 		h.Write(p.data)
 		progress(int64(len(p.data)))
 	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	return [32]byte(h.Sum(nil)), err
+	return [32]byte(h.Sum(nil)), cmp.Or(err, failed, ctx.Err())
 }
 
 // readTerm starts the reads of a term. It returns false when ctx has ended.
@@ -71,10 +72,7 @@ func (s *Store) readTerm(ctx context.Context, t codec.Term, pieces chan<- chan p
 		case <-ctx.Done():
 			return false
 		}
-		go func() {
-			data, err := s.read(ctx, t.Xorb, r, in)
-			c <- piece{data, err}
-		}()
+		go func() { c <- s.readPiece(ctx, t.Xorb, r, in) }()
 	}
 	return true
 }
@@ -94,6 +92,13 @@ func cut(in *xorb.Info, all codec.ChunkRange) func(yield func(codec.ChunkRange) 
 			}
 		}
 	}
+}
+
+// readPiece is read. A panic is an error of the piece.
+func (s *Store) readPiece(ctx context.Context, x codec.Hash, r codec.ChunkRange, in *xorb.Info) (p piece) {
+	defer flight.Guard(&p.err)
+	p.data, p.err = s.read(ctx, x, r, in)
+	return p
 }
 
 // read returns the unpacked bytes of chunks, each compared with its hash.

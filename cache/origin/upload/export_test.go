@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/xetfs/xetfs/cache/lru"
+	"github.com/xetfs/xetfs/codec/shard"
 )
 
 // RefreshIndex does what Dedup starts in the background from time to time.
@@ -31,4 +32,9 @@ func (s *Store) LimitFiles(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files = lru.New(n, s.dropReceipt)
+}
+
+// HashContent returns the SHA-256 of a file, which it reads.
+func (s *Store) HashContent(ctx context.Context, f *shard.FileInfo) ([32]byte, error) {
+	return s.hashContent(ctx, f, func(int64) {})
 }

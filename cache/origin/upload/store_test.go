@@ -64,7 +64,10 @@ func newFixture(t testing.TB, o upload.Options) *fixture {
 func openFixture(t testing.TB, s origin.WriteStore, o upload.Options) *fixture {
 	t.Helper()
 	b := &fixture{t: t, store: s, leases: &leases{store: s, keys: map[names.Key]bool{}}}
-	o.Source, o.Leases, o.Key = objects.New(s, objects.Options{}).(upload.Source), b.leases, testKey
+	if o.Source == nil {
+		o.Source = objects.New(s, objects.Options{}).(upload.Source)
+	}
+	o.Leases, o.Key = b.leases, testKey
 	var err error
 	if b.Store, err = upload.Open(t.Context(), s, o); err != nil {
 		t.Fatal(err)
