@@ -1,10 +1,8 @@
 package upload
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -13,8 +11,6 @@ import (
 	"github.com/xetfs/xetfs/codec/shard"
 	"github.com/xetfs/xetfs/codec/xorb"
 )
-
-func bytesReader(b []byte) io.ReaderAt { return bytes.NewReader(b) }
 
 // Lists are the chunk hashes of a stored xorb and the ends of its chunks in the unpacked stream.
 type Lists struct {

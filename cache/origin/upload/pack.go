@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -98,7 +99,7 @@ func (k *leaseSink) PutShard(ctx context.Context, w *shard.Writer) (codec.Hash, 
 	if err != nil {
 		return codec.Hash{}, err
 	}
-	in, err := shard.NewReader(bytesReader(b), int64(len(b)))
+	in, err := shard.NewReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return codec.Hash{}, err
 	}
