@@ -83,13 +83,13 @@ func (s *Store) keyed(x *shard.XorbInfo) *shard.XorbInfo {
 // chunk of each file.
 const eligible = 1024
 
-// An index is the dedup.Index of the store. Shards of other writers are added from time to time.
-type index struct {
+// A chunkIndex is the dedup.Index of the store. Shards of other writers are added from time to time.
+type chunkIndex struct {
 	s *Store
 
-	lock  slots              // one: its holder may read the store, so others wait with their contexts
-	index *dedup.Index       // guarded by lock; not safe for concurrent use
-	known map[names.Key]bool // shards in index, and corrupt ones; guarded by lock
+	turn   slots              // one: its holder may read the store, so others wait with their contexts
+	stored *dedup.Index       // guarded by turn; not safe for concurrent use
+	known  map[names.Key]bool // shards in stored, and corrupt ones; guarded by turn
 
 	mu      sync.Mutex
 	looked  time.Time           // when the store was listed; guarded by mu, as all below
@@ -101,7 +101,7 @@ type index struct {
 const refreshPause = 20 * time.Second
 
 // open reads the index of the store.
-func (x *index) open(s *Store) error {
+func (x *chunkIndex) open(s *Store) error {
 	x.s, x.damaged = s, map[codec.Hash]bool{}
 	err := x.load()
 	x.looked = time.Now()
@@ -109,7 +109,7 @@ func (x *index) open(s *Store) error {
 }
 
 // load opens the index, or opens it again.
-func (x *index) load() error {
+func (x *chunkIndex) load() error {
 	known := map[names.Key]bool{}
 	for item, err := range x.s.store.List(x.s.ctx, names.ShardPrefix, "") {
 		if err != nil {
@@ -127,45 +127,45 @@ func (x *index) load() error {
 	if err != nil {
 		return err
 	}
-	if err := x.lock.wait(x.s.ctx); err != nil {
+	if err := x.turn.wait(x.s.ctx); err != nil {
 		return errors.Join(err, fresh.Close())
 	}
-	defer x.lock.free()
-	old := x.index
-	x.index, x.known = fresh, known
+	defer x.turn.free()
+	old := x.stored
+	x.stored, x.known = fresh, known
 	if old != nil {
 		return old.Close()
 	}
 	return nil
 }
 
-func (x *index) close() error {
-	if err := x.lock.wait(context.Background()); err != nil {
+func (x *chunkIndex) close() error {
+	if err := x.turn.wait(context.Background()); err != nil {
 		return err
 	}
-	defer x.lock.free()
-	if x.index == nil {
+	defer x.turn.free()
+	if x.stored == nil {
 		return nil
 	}
-	defer func() { x.index = nil }()
-	return x.index.Close()
+	defer func() { x.stored = nil }()
+	return x.stored.Close()
 }
 
 // locate returns the chunk lists of a xorb with a chunk, and of its neighbours. The first list is
 // the one with the chunk.
-func (x *index) locate(ctx context.Context, chunk codec.Hash) []*shard.XorbInfo {
-	if x.lock.wait(ctx) != nil {
+func (x *chunkIndex) locate(ctx context.Context, chunk codec.Hash) []*shard.XorbInfo {
+	if x.turn.wait(ctx) != nil {
 		return nil
 	}
-	defer x.lock.free()
-	if x.index == nil {
+	defer x.turn.free()
+	if x.stored == nil {
 		return nil
 	}
-	at, _, ok := x.index.Lookup(chunk)
+	at, _, ok := x.stored.Lookup(chunk)
 	if !ok || x.isDamaged(at) {
 		return nil
 	}
-	lists := x.index.Beside(at, xorbsPerAnswer)
+	lists := x.stored.Beside(at, xorbsPerAnswer)
 	lists = slices.DeleteFunc(lists, func(l *shard.XorbInfo) bool { return x.isDamaged(l.Xorb) })
 	for i, l := range lists {
 		if l.Xorb == at {
@@ -177,21 +177,21 @@ func (x *index) locate(ctx context.Context, chunk codec.Hash) []*shard.XorbInfo 
 }
 
 // lookup is Lookup of the index.
-func (x *index) lookup(ctx context.Context, chunk codec.Hash) (codec.Hash, uint32, bool) {
-	if x.lock.wait(ctx) != nil {
+func (x *chunkIndex) lookup(ctx context.Context, chunk codec.Hash) (codec.Hash, uint32, bool) {
+	if x.turn.wait(ctx) != nil {
 		return codec.Hash{}, 0, false
 	}
-	defer x.lock.free()
-	if x.index == nil {
+	defer x.turn.free()
+	if x.stored == nil {
 		return codec.Hash{}, 0, false
 	}
-	at, i, ok := x.index.Lookup(chunk)
+	at, i, ok := x.stored.Lookup(chunk)
 	return at, i, ok && !x.isDamaged(at)
 }
 
 // setDamaged leaves out a xorb whose stored bytes are damaged, or admits it again. A client would
 // otherwise refer to it again and again, and never send its chunks.
-func (x *index) setDamaged(h codec.Hash, damaged bool) {
+func (x *chunkIndex) setDamaged(h codec.Hash, damaged bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if damaged {
@@ -201,7 +201,7 @@ func (x *index) setDamaged(h codec.Hash, damaged bool) {
 	}
 }
 
-func (x *index) isDamaged(h codec.Hash) bool {
+func (x *chunkIndex) isDamaged(h codec.Hash) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.damaged[h]
@@ -209,29 +209,29 @@ func (x *index) isDamaged(h codec.Hash) bool {
 
 // learn adds a stored shard. A corrupt shard is known, too, so that it is not read again. A later
 // refresh adds a shard that cannot be read now.
-func (x *index) learn(ctx context.Context, h codec.Hash) {
+func (x *chunkIndex) learn(ctx context.Context, h codec.Hash) {
 	k := names.ShardKey(h)
 	if m := x.s.o.Mirror; m != nil {
-		// The Mirror makes its copy of the shard now, before other callers wait for the lock.
+		// The Mirror makes its copy of the shard now, before other callers wait for the turn.
 		if _, err := m.Size(ctx, k); err != nil && !errors.Is(err, codec.ErrCorrupt) {
 			return
 		}
 	}
-	if x.lock.wait(ctx) != nil {
+	if x.turn.wait(ctx) != nil {
 		return
 	}
-	defer x.lock.free()
-	if x.index == nil || x.known[k] {
+	defer x.turn.free()
+	if x.stored == nil || x.known[k] {
 		return
 	}
-	if err := x.index.LearnShard(h); err == nil || errors.Is(err, codec.ErrCorrupt) {
+	if err := x.stored.LearnShard(h); err == nil || errors.Is(err, codec.ErrCorrupt) {
 		x.known[k] = true
 	}
 }
 
 // refresh adds the shards of other writers in the background, if the last time is long ago. After a
 // sweep the whole index is read again.
-func (x *index) refresh() {
+func (x *chunkIndex) refresh() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.busy || time.Since(x.looked) < refreshPause || x.s.ctx.Err() != nil {
@@ -249,12 +249,12 @@ func (x *index) refresh() {
 	})
 }
 
-func (x *index) update() error {
-	if err := x.lock.wait(x.s.ctx); err != nil {
+func (x *chunkIndex) update() error {
+	if err := x.turn.wait(x.s.ctx); err != nil {
 		return err
 	}
 	before := maps.Clone(x.known)
-	x.lock.free()
+	x.turn.free()
 	listed := map[names.Key]codec.Hash{}
 	for item, err := range x.s.store.List(x.s.ctx, names.ShardPrefix, "") {
 		if err != nil {

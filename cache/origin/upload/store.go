@@ -109,7 +109,7 @@ type Store struct {
 	work   sync.WaitGroup
 
 	counted countStore // store, for puts
-	index   index
+	index   chunkIndex
 	answers flight.Group[codec.Hash, []byte] // of Dedup
 	space   space
 	uploads slots
@@ -139,7 +139,7 @@ type fileKey struct {
 func Open(ctx context.Context, s origin.WriteStore, o Options) (*Store, error) {
 	o.fill()
 	u := &Store{
-		store: s, o: o, index: index{lock: newSlots(1)},
+		store: s, o: o, index: chunkIndex{turn: newSlots(1)},
 		uploads: newSlots(o.Uploads), xorbs: newSlots(xorbsAtOnce), shards: newSlots(shardsAtOnce), packs: newSlots(packsAtOnce), large: newSlots(1), recalls: newSlots(1),
 		parts:  lru.New[codec.Hash, []names.Key](maxShards*100, nil),
 		infos:  lru.New[codec.Hash, *knownXorb](maxInfos, nil),
