@@ -233,7 +233,9 @@ func (h *history) find(ctx context.Context, end func(*names.Version) bool) (foun
 	return found, err
 }
 
-// walk calls visit for the publishes of the symbol, newest first, until it returns true.
+// walk calls visit for the publishes of the symbol, newest first, until it returns true. Unlike History
+// of the catalog, it begins at the head of a plan and is bounded. The first row of a publish may name
+// a tree that a repack has replaced since. Its identity is still that of the version.
 func (h *history) walk(ctx context.Context, visit func(*names.Version) bool) error {
 	k := h.head
 	for range maxHistory {
