@@ -53,6 +53,12 @@ func commitBody(title, path, content string, isLarge bool) string {
 // that is not 200, or that of the upload; 0: the object needed no upload.
 func putLFS(t *testing.T, address, repo, token, content string) int {
 	t.Helper()
+	return putLFSPart(t, address, repo, token, content, len(content))
+}
+
+// putLFSPart is putLFS that sends only the first bytes of content.
+func putLFSPart(t *testing.T, address, repo, token, content string, sent int) int {
+	t.Helper()
 	status, answer := send(t, "POST", address+"/"+repo+".git/info/lfs/objects/batch", token,
 		fmt.Sprintf(`{"operation":"upload","transfers":["basic"],"objects":[{"oid":"%x","size":%d}]}`, sha256.Sum256([]byte(content)), len(content)))
 	if status != 200 {
@@ -70,7 +76,7 @@ func putLFS(t *testing.T, address, repo, token, content string) int {
 	if !ok {
 		return 0
 	}
-	status, _ = send(t, "PUT", up.Href, "", content)
+	status, _ = send(t, "PUT", up.Href, "", content[:min(len(content), sent)])
 	return status
 }
 
@@ -253,6 +259,26 @@ func TestServeWriteTokens(t *testing.T) {
 	}
 	if text := strings.Join(append(answers, who), " "); strings.Contains(text, "canary") {
 		t.Error("an answer has a token")
+	}
+}
+
+// A file that git-lfs has sent need not be sent again after a restart of the server. A cut one is not stored.
+func TestServeLFSAfterRestart(t *testing.T) {
+	t.Parallel()
+	store, _ := hubStore(t)
+	content := strings.Repeat("content ", 20_000)
+	shards := countObjects(t, store, names.ShardPrefix)
+	for i, tt := range []struct{ sent, status, shards int }{
+		{1000, 400, shards}, {len(content), 200, shards + 1}, {len(content), 0, shards + 1},
+	} {
+		address, stop := startServeUntil(t, "--writable", "--cache-dir=off", store)
+		if status := putLFSPart(t, address, "org/model", "", content, tt.sent); status != tt.status {
+			t.Errorf("upload %d: status %d, want %d", i, status, tt.status)
+		}
+		stop()
+		if got := countObjects(t, store, names.ShardPrefix); got != tt.shards {
+			t.Errorf("upload %d: %d shards, want %d", i, got, tt.shards)
+		}
 	}
 }
 

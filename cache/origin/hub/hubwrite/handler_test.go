@@ -81,9 +81,13 @@ func (f *fakeRepos) WriteToken(_ context.Context, id hub.RepoID) (WriteToken, er
 	return WriteToken{"hf_token", time.Unix(2_000_000_000, 0), "session"}, f.check(id)
 }
 
-func (f *fakeRepos) HasObject(_ context.Context, _ hub.RepoID, o Object) (bool, error) {
-	content, ok := f.objects[o.SHA256]
-	return ok && int64(len(content)) == o.Size, nil
+func (f *fakeRepos) HasObjects(_ context.Context, _ hub.RepoID, objects []Object) ([]bool, error) {
+	has := make([]bool, len(objects))
+	for i, o := range objects {
+		content, ok := f.objects[o.SHA256]
+		has[i] = ok && int64(len(content)) == o.Size
+	}
+	return has, nil
 }
 
 func (*fakeRepos) ObjectToken(_ context.Context, _ hub.RepoID, o Object) (string, time.Time, error) {

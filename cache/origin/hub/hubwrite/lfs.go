@@ -26,10 +26,12 @@ type batchRequest struct {
 	Ref       *struct {
 		Name string `json:"name"`
 	} `json:"ref"`
-	Objects list[struct {
-		OID  string `json:"oid"`
-		Size int64  `json:"size"`
-	}] `json:"objects"`
+	Objects list[wantedObject] `json:"objects"`
+}
+
+type wantedObject struct {
+	OID  string `json:"oid"`
+	Size int64  `json:"size"`
 }
 
 // A batchObject is the answer for an object. An object without actions needs no upload.
@@ -71,13 +73,9 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, t hub.Targe
 		return err
 	}
 	b.token = token
-	objects := make([]batchObject, 0, len(in.Objects))
-	for _, o := range in.Objects {
-		answer, err := b.object(o.OID, o.Size)
-		if err != nil {
-			return err
-		}
-		objects = append(objects, answer)
+	objects, err := b.objects(in.Objects)
+	if err != nil {
+		return err
 	}
 	doc, err := json.Marshal(map[string]any{"transfer": b.transfer, "objects": objects, "hash_algo": "sha256"})
 	if err != nil {
@@ -112,19 +110,37 @@ type batch struct {
 	token    WriteToken
 }
 
-// object returns the answer for one object.
-func (b *batch) object(oid string, size int64) (batchObject, error) {
-	answer := batchObject{OID: oid, Size: size}
-	sum, ok := parseSum(oid)
-	if !ok || size < 0 {
-		answer.Error = &objectError{http.StatusUnprocessableEntity, "the oid must be a SHA-256 and the size a number of bytes"}
-		return answer, nil
+// objects returns the answers for the objects of the request.
+func (b *batch) objects(wanted []wantedObject) ([]batchObject, error) {
+	answers := make([]batchObject, len(wanted))
+	var valid []Object
+	var at []int // the answers of valid
+	for i, o := range wanted {
+		answers[i] = batchObject{OID: o.OID, Size: o.Size}
+		sum, ok := parseSum(o.OID)
+		if !ok || o.Size < 0 {
+			answers[i].Error = &objectError{http.StatusUnprocessableEntity, "the oid must be a SHA-256 and the size a number of bytes"}
+			continue
+		}
+		valid, at = append(valid, Object{SHA256: sum, Size: o.Size}), append(at, i)
 	}
-	o := Object{SHA256: sum, Size: size}
-	exists, err := b.h.o.Repos.HasObject(b.r.Context(), b.id, o)
-	if err != nil || exists {
-		return answer, err
+	exist, err := b.h.o.Repos.HasObjects(b.r.Context(), b.id, valid)
+	if err != nil {
+		return nil, err
 	}
+	for i, o := range valid {
+		if exist[i] {
+			continue
+		}
+		if err := b.addUpload(&answers[at[i]], o); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// addUpload adds to an answer where to upload its object.
+func (b *batch) addUpload(answer *batchObject, o Object) error {
 	answer.Authenticated = true
 	if b.transfer == "xet" {
 		answer.Actions = map[string]action{"upload": {
@@ -132,22 +148,22 @@ func (b *batch) object(oid string, size int64) (batchObject, error) {
 			Header:    tokenHeader(b.r, b.token),
 			ExpiresIn: expiry(b.token.Expires),
 		}}
-		return answer, nil
+		return nil
 	}
 	token, expires, err := b.h.o.Repos.ObjectToken(b.r.Context(), b.id, o)
 	var refusal *hub.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		answer.Error = &objectError{refusal.Status, refusal.Text}
-		return answer, nil
+		return nil
 	case err != nil:
-		return answer, err
+		return err
 	}
 	answer.Actions = map[string]action{"upload": {
-		Href:      hub.Base(b.r) + b.id.Page() + ".git/info/lfs/objects/" + oid + "?token=" + url.QueryEscape(token),
+		Href:      hub.Base(b.r) + b.id.Page() + ".git/info/lfs/objects/" + answer.OID + "?token=" + url.QueryEscape(token),
 		ExpiresIn: expiry(expires),
 	}}
-	return answer, nil
+	return nil
 }
 
 // maxObject bounds the content of a PUT: 5 TiB as in S3.

@@ -36,8 +36,8 @@ type Repos interface {
 	// WriteToken returns a token for uploads by the CAS API.
 	WriteToken(ctx context.Context, id hub.RepoID) (WriteToken, error)
 
-	// HasObject reports whether a commit of this client may name an object without an upload.
-	HasObject(ctx context.Context, id hub.RepoID, o Object) (bool, error)
+	// HasObjects reports for each object whether a commit of this client may name it without an upload.
+	HasObjects(ctx context.Context, id hub.RepoID, objects []Object) ([]bool, error)
 
 	// ObjectToken returns a token for PutObject, which may be a part of an address. It is valid
 	// for one object of this client. A *hub.Refusal is about this object.

@@ -19,7 +19,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 )
@@ -61,8 +60,7 @@ type stage struct {
 
 	waiting      []waitingFile
 	waitingBytes int
-	receipt      names.Key        // the last one that Recall has read
-	recalled     bool             // Recall has read all receipts
+	contents     Finder
 	used         []upload.Content // contents that the version will name
 	paths        map[[32]byte]string
 }
@@ -82,7 +80,10 @@ const (
 
 // read reads all operations of a request.
 func (m *Maker) read(ctx context.Context, r *Request, tree catalog.Tree) (*stage, error) {
-	st := &stage{m: m, r: r, tree: tree, digest: newDigest(r), paths: map[[32]byte]string{}}
+	st := &stage{
+		m: m, r: r, tree: tree, digest: newDigest(r), paths: map[[32]byte]string{},
+		contents: Finder{Uploads: m.o.Uploads, Session: r.Session, Readable: r.Readable},
+	}
 	for op, err := range r.Commit.Operations {
 		if err == nil {
 			err = st.add(ctx, &op)
@@ -236,7 +237,7 @@ func (st *stage) addLarge(ctx context.Context, s *staged, op *hubwrite.Operation
 		s.entry.Size, s.entry.ID, s.entry.Inline, s.entry.Xattrs = old.Size, old.ID, old.Inline, old.Xattrs
 		return st.checkSize(op, old.Size)
 	}
-	c, err := st.findContent(ctx, sum)
+	c, err := st.contents.Find(ctx, sum)
 	switch {
 	case errors.Is(err, origin.ErrNotFound):
 		return refusal(http.StatusBadRequest, "the content of %s was not uploaded by this client; upload it again", hubwrite.Quote(s.path))
@@ -246,23 +247,6 @@ func (st *stage) addLarge(ctx context.Context, s *staged, op *hubwrite.Operation
 	s.entry.Size, s.entry.ID = c.Size, c.ID
 	st.use(c, s.path)
 	return st.checkSize(op, c.Size)
-}
-
-// findContent returns a content by its SHA-256, or origin.ErrNotFound.
-func (st *stage) findContent(ctx context.Context, sum [32]byte) (upload.Content, error) {
-	uploads := st.m.o.Uploads
-	c, err := uploads.FileBySHA256(ctx, st.r.Session, sum)
-	if errors.Is(err, origin.ErrNotFound) && st.r.Readable != nil {
-		c, err = st.r.Readable(ctx, sum)
-	}
-	for errors.Is(err, origin.ErrNotFound) && !st.recalled {
-		if st.receipt, err = uploads.Recall(ctx, st.r.Session, st.receipt); err != nil {
-			return c, err
-		}
-		st.recalled = st.receipt == ""
-		c, err = uploads.FileBySHA256(ctx, st.r.Session, sum)
-	}
-	return c, err
 }
 
 // checkSize compares the size that the client claims.

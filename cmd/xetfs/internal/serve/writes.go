@@ -217,23 +217,25 @@ func (w *Writer) AuthorizeUpload(_ context.Context, token string) (upload.Sessio
 	return upload.SessionID(s.detail), err
 }
 
-// HasObject implements hubwrite.Repos.
-func (w *Writer) HasObject(ctx context.Context, id hub.RepoID, o hubwrite.Object) (bool, error) {
+// HasObjects implements hubwrite.Repos.
+func (w *Writer) HasObjects(ctx context.Context, id hub.RepoID, objects []hubwrite.Object) ([]bool, error) {
 	symbol, err := w.existing(ctx, id)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	c, err := w.o.Uploads.FileBySHA256(ctx, session(ctx, symbol), o.SHA256)
-	if errors.Is(err, origin.ErrNotFound) {
-		c, err = w.readable(ctx, symbol, o.SHA256)
+	contents := commits.Finder{
+		Uploads: w.o.Uploads, Session: session(ctx, symbol),
+		Readable: func(ctx context.Context, sum [32]byte) (upload.Content, error) { return w.readable(ctx, symbol, sum) },
 	}
-	switch {
-	case errors.Is(err, origin.ErrNotFound):
-		return false, nil
-	case err != nil:
-		return false, err
+	has := make([]bool, len(objects))
+	for i, o := range objects {
+		c, err := contents.Find(ctx, o.SHA256)
+		if err != nil && !errors.Is(err, origin.ErrNotFound) {
+			return nil, err
+		}
+		has[i] = err == nil && c.Size == o.Size
 	}
-	return c.Size == o.Size, nil
+	return has, nil
 }
 
 // objectLife is the validity of a token for one object.
@@ -270,7 +272,7 @@ func (w *Writer) PutObject(ctx context.Context, token string, _ hub.RepoID, sum 
 	if err != nil {
 		return errObjectToken
 	}
-	c, err := w.o.Uploads.PutContent(ctx, upload.SessionID(words[0]), content, -1, size)
+	c, err := w.o.Uploads.PutContent(ctx, upload.SessionID(words[0]), content, size, size)
 	switch {
 	case err != nil:
 		return uploadError(err)
