@@ -150,6 +150,40 @@ func TestO04_TokenRefused(t *testing.T) {
 	})
 }
 
+// O04: an answer 304 ends the pause after a refusal, so a poll does not use up the one request of a
+// pause.
+func TestO04_UnchangedEndsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const token = "Bearer right"
+		g := newGuard(token)
+		g.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"v1"`)
+			if r.Header.Get("If-None-Match") == `"v1"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			io.WriteString(w, "value")
+		})
+		s := open(t, "https://store.example", through(g, func() (string, error) { return token, nil }, io.Discard))
+		_, tag, err := s.Get(t.Context(), refKey, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.token.Store("")
+		if _, _, err := s.Get(t.Context(), refKey, tag); !errors.Is(err, iofs.ErrPermission) {
+			t.Fatal(err)
+		}
+		g.token.Store(token)
+		time.Sleep(time.Second)
+		if _, _, err := s.Get(t.Context(), refKey, tag); !errors.Is(err, origin.ErrUnchanged) {
+			t.Errorf("poll after the pause: %v, want %v", err, origin.ErrUnchanged)
+		}
+		if _, _, err := s.Get(t.Context(), refKey, ""); err != nil {
+			t.Errorf("read after the poll: %v", err)
+		}
+	})
+}
+
 // O03: a server answers 403 to an old token. Each 403 reads the token again, and only a new token
 // repeats the request, once.
 func TestO03_TokenForbidden(t *testing.T) {

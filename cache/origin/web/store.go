@@ -120,7 +120,7 @@ func (s *Store) find(ctx context.Context, k names.Key, fn func(fetch.Request) er
 			err = fn(s.request(k, path))
 		}
 	}
-	if err == nil || errors.Is(err, origin.ErrNotFound) {
+	if err == nil || errors.Is(err, origin.ErrNotFound) || errors.Is(err, origin.ErrUnchanged) {
 		s.credentials.accept()
 	}
 	return err
