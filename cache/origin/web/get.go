@@ -30,7 +30,7 @@ const (
 // Get implements origin.Store. The tag is the server's ETag, or else its Last-Modified. Many
 // servers derive both from a time in whole seconds. The tag of a value that was changed just
 // now is therefore its hash. A hash costs one more transfer of the value, and misses no
-// change.
+// change. ErrUnchanged comes with the tag for the next call.
 func (s *Store) Get(ctx context.Context, k names.Key, seen origin.Tag) ([]byte, origin.Tag, error) {
 	condition := http.Header{}
 	if tag, ok := strings.CutPrefix(string(seen), byETag); ok {
@@ -129,6 +129,7 @@ func (s *Store) newestListing(ctx context.Context) (*listing.Listing, error) {
 		b, now, err := s.Get(ctx, listing.Key, tag)
 		switch {
 		case errors.Is(err, origin.ErrUnchanged):
+			s.listing.setTag(l, now)
 			return l, nil
 		case errors.Is(err, origin.ErrNotFound):
 			return nil, noListing(s.base + string(listing.Key))
@@ -147,6 +148,15 @@ func (s *Store) newestListing(ctx context.Context) (*listing.Listing, error) {
 			return nil, fmt.Errorf("%s: %w", listing.Key, err)
 		}
 		ctx, tag = origin.NoCache(ctx), "" // the network may have damaged it
+	}
+}
+
+// setTag sets the tag of a listing that was read, unless a newer one has replaced it.
+func (l *lastListing) setTag(read *listing.Listing, tag origin.Tag) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.l == read {
+		l.tag = tag
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
@@ -183,5 +184,46 @@ func TestListPartsFaults(t *testing.T) {
 				t.Errorf("%d requests for the listing", n)
 			}
 		})
+	}
+}
+
+// A statusRecorder adds the statuses of answers to a list.
+type statusRecorder struct {
+	http.ResponseWriter
+	statuses *[]int
+}
+
+func (w statusRecorder) WriteHeader(status int) {
+	*w.statuses = append(*w.statuses, status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// A listing that was read just after its change is sent once more, and then only after a change.
+func TestListJustWritten(t *testing.T) {
+	root := newFolder(t, func(s *dir.Store) { fill(t, s) })
+	setTime := func(modified time.Time) {
+		path := filepath.Join(root, string(listing.Key))
+		if err := os.Chtimes(path, modified, modified); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setTime(time.Now().Add(time.Hour)) // just now, however slow the test is
+	var statuses []int
+	files := http.FileServer(http.Dir(root))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		files.ServeHTTP(statusRecorder{w, &statuses}, r)
+	}))
+	defer server.Close()
+	s := open(t, server.URL, web.Options{})
+	for i := range 4 {
+		if _, err := keysBelow(t, s, names.RefPrefix); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			setTime(time.Now().Add(-time.Hour))
+		}
+	}
+	if want := []int{200, 200, 304, 304}; !slices.Equal(statuses, want) {
+		t.Errorf("statuses of the listing are %v, want %v", statuses, want)
 	}
 }
