@@ -222,7 +222,7 @@ func (o *serveOptions) openPlain(ctx context.Context, source string, remote stac
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", source, err)
 	}
-	return &serve.Site{Plain: web.NewHandler(store)}, nil, func() { store.Close() }, nil
+	return &serve.Site{Plain: web.NewHandler(store, web.HandlerOptions{Private: o.tokenFile != ""})}, nil, func() { store.Close() }, nil
 }
 
 // mirrorFollow is the interval at which a mirror looks for a new commit.
@@ -315,7 +315,8 @@ func (o *serveOptions) openOwner(_ context.Context, source string, remote stack.
 func (o *serveOptions) site(s *stack.Source, signer *casserve.Signer, report func(*http.Request, error), log *slog.Logger) *serve.Site {
 	repos := serve.NewRepos(s.Stored, s.Cache.Local(), log)
 	mirror := mirrorOf(s)
-	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Plain: web.NewHandler(s.Store()), Report: report}
+	site := &serve.Site{Content: serve.Content{Reader: s.Reader, Mirror: mirror}, Report: report}
+	site.Plain = web.NewHandler(s.Store(), web.HandlerOptions{Private: o.tokenFile != ""})
 	if !s.HasObjects() {
 		repos = serve.NewMirrorRepos(s.Stored, s.Symbol, func(id codec.FileID) []byte {
 			_, sum, _ := s.Origin().ContentHash(id) // a listing shows files without a sum, too

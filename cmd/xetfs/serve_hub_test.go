@@ -260,6 +260,39 @@ func TestServeTokens(t *testing.T) {
 	}
 }
 
+// Answers that need a token are not for shared caches.
+func TestServeCaching(t *testing.T) {
+	store, _ := hubStore(t)
+	xorbs, err := filepath.Glob(filepath.Join(store, names.XorbPrefix, "*", "*"))
+	if err != nil || len(xorbs) == 0 {
+		t.Fatal(xorbs, err)
+	}
+	key, err := filepath.Rel(store, xorbs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(tokens, []byte("hf_all\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		args []string
+		path string
+		want string
+	}{
+		{nil, "/", "public, max-age=31536000, immutable"},
+		{[]string{"--token-file", tokens}, "/", "private, max-age=31536000, immutable"},
+		{[]string{"--token-file", tokens}, "/-/store/", "private, max-age=31536000, immutable"},
+		{[]string{"--token-file", tokens, "--plain"}, "/", "private, max-age=31536000, immutable"},
+	}
+	for _, tt := range tests {
+		status, header, _ := get(t, startServe(t, append(tt.args, store)...)+tt.path+key, "hf_all")
+		if got := header.Get("Cache-Control"); status != http.StatusOK || got != tt.want {
+			t.Errorf("%q: %s%s has status %d, Cache-Control: %s, want %s", tt.args, tt.path, key, status, got, tt.want)
+		}
+	}
+}
+
 // A token for the CAS API reads the files of one version of one symbol. Servers with the same key
 // accept each other's tokens.
 func TestServeReadTokens(t *testing.T) {

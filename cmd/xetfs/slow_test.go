@@ -126,7 +126,7 @@ func TestO35_NoRanges(t *testing.T) {
 	if err := origintest.Replace(folder, names.SettingsKey(), []byte("settings")); err != nil {
 		t.Fatal(err)
 	}
-	handler := web.NewHandler(folder)
+	handler := web.NewHandler(folder, web.HandlerOptions{})
 	tests := []struct {
 		name, accept string
 		drop, refuse bool

@@ -26,9 +26,15 @@ type ItemReader interface {
 	Item(ctx context.Context, k names.Key) (origin.Item, error)
 }
 
+// HandlerOptions tune a handler. The zero value is that of a public server.
+type HandlerOptions struct {
+	Private bool // clients need a token: no shared cache may store an answer
+}
+
 // A handler serves the objects of a store under their keys.
 type handler struct {
 	store   origin.Store
+	forever string // Cache-Control of objects that never change
 	listing *listingCache
 	sizes   sizeCache
 }
@@ -36,8 +42,12 @@ type handler struct {
 // NewHandler returns a handler that serves the objects of a store under their keys. It answers
 // like a plain web server with the folder of the store, with ranges and ETags. It generates the
 // listing from the store. A path that is no key is not found, and so is the state of a sweep.
-func NewHandler(s origin.Store) http.Handler {
-	return &handler{store: s, listing: newListingCache(), sizes: newSizeCache()}
+func NewHandler(s origin.Store, o HandlerOptions) http.Handler {
+	h := &handler{store: s, forever: "public, " + neverChanges, listing: newListingCache(), sizes: newSizeCache()}
+	if o.Private {
+		h.forever = "private, " + neverChanges
+	}
+	return h
 }
 
 // ServeHTTP implements http.Handler.
@@ -86,7 +96,7 @@ func serveError(w http.ResponseWriter, err error) {
 
 // The values of Cache-Control for objects that never change, and for those that do.
 const (
-	cacheForever = "public, max-age=31536000, immutable"
+	neverChanges = "max-age=31536000, immutable"
 	revalidate   = "no-cache"
 )
 
@@ -128,7 +138,7 @@ func (h *handler) serveData(w http.ResponseWriter, r *http.Request, k names.Key)
 			h.sizes.remove(k) // a sweep may have deleted the object
 		}
 	}()
-	serveContent(w, r, etag, cacheForever, item.Modified, content)
+	serveContent(w, r, etag, h.forever, item.Modified, content)
 	return nil
 }
 
@@ -143,7 +153,7 @@ func (h *handler) serveDocument(w http.ResponseWriter, r *http.Request, k names.
 	if err != nil {
 		return err
 	}
-	caching := cacheForever
+	caching := h.forever
 	switch kind {
 	case names.RefKind, names.SnapshotKind, names.SettingsKind:
 		caching = revalidate

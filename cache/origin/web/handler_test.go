@@ -20,6 +20,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // serveFolder serves a store with a xorb of ten bytes, a settings document, and files that are
@@ -66,7 +67,7 @@ func serveFolder(t *testing.T) (root, address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(web.NewHandler(store))
+	server := httptest.NewServer(web.NewHandler(store, web.HandlerOptions{}))
 	t.Cleanup(func() {
 		server.Close()
 		store.Close()
@@ -126,6 +127,36 @@ func TestHandler(t *testing.T) {
 	}
 }
 
+// A shared cache may store an answer of a public server, and none that needed a token.
+func TestHandlerCaching(t *testing.T) {
+	xorb, leaf, settings := names.XorbKey(codec.Hash{1}), names.PageKey(page.Hash{1}), names.SettingsKey()
+	store := origintest.Memory()
+	for _, k := range []names.Key{xorb, leaf, settings} {
+		if err := origintest.Replace(store, k, []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		o    web.HandlerOptions
+		key  names.Key
+		want string
+	}{
+		{web.HandlerOptions{}, xorb, "public, max-age=31536000, immutable"},
+		{web.HandlerOptions{}, leaf, "public, max-age=31536000, immutable"},
+		{web.HandlerOptions{}, settings, "no-cache"},
+		{web.HandlerOptions{Private: true}, xorb, "private, max-age=31536000, immutable"},
+		{web.HandlerOptions{Private: true}, leaf, "private, max-age=31536000, immutable"},
+		{web.HandlerOptions{Private: true}, settings, "no-cache"},
+	}
+	for _, tt := range tests {
+		answer := httptest.NewRecorder()
+		web.NewHandler(store, tt.o).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/"+string(tt.key), nil))
+		if got := answer.Header().Get("Cache-Control"); answer.Code != http.StatusOK || got != tt.want {
+			t.Errorf("%s with %+v: status %d, Cache-Control: %s, want %s", tt.key, tt.o, answer.Code, got, tt.want)
+		}
+	}
+}
+
 // errStore is a store whose objects cannot be read.
 type errStore struct {
 	origin.Store
@@ -156,7 +187,7 @@ func TestHandlerErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		answer := httptest.NewRecorder()
-		web.NewHandler(errStore{err: tt.err}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/"+tt.path, nil))
+		web.NewHandler(errStore{err: tt.err}, web.HandlerOptions{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/"+tt.path, nil))
 		if answer.Code != tt.status || strings.Contains(answer.Body.String(), "secret") {
 			t.Errorf("%s, %v: status %d, %q, want %d", tt.path, tt.err, answer.Code, answer.Body, tt.status)
 		}
@@ -226,7 +257,7 @@ func (s *blockedStore) ReadAt(ctx context.Context, _ names.Key, _ []byte, _ int6
 // for this read, and forgets the size of the object because the read fails.
 func TestHandlerMultiRangeDisconnect(t *testing.T) {
 	s := &blockedStore{reading: make(chan struct{})}
-	h := web.NewHandler(s)
+	h := web.NewHandler(s, web.HandlerOptions{})
 	target := "/" + string(names.XorbKey(codec.Hash{1}))
 	ctx, cancel := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)

@@ -36,7 +36,7 @@ func (s *slowLister) List(context.Context, string, names.Key) iter.Seq2[origin.I
 func TestSharedScanOfListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowLister{}
-		h := web.NewHandler(s)
+		h := web.NewHandler(s, web.HandlerOptions{})
 		request := func(patience, want time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

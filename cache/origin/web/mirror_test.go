@@ -24,7 +24,7 @@ func mirrored(t *testing.T, content []byte, fail func(http.Handler) http.Handler
 		t.Fatal(err)
 	}
 	upstream = origintest.ServeWeb(t, s, fail)
-	server := httptest.NewServer(web.NewHandler(open(t, upstream.URL, web.Options{})))
+	server := httptest.NewServer(web.NewHandler(open(t, upstream.URL, web.Options{}), web.HandlerOptions{}))
 	t.Cleanup(server.Close)
 	return server.URL, upstream
 }
@@ -106,7 +106,7 @@ func TestMirrorSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := origintest.Watch(memory)
-	server := httptest.NewServer(web.NewHandler(store))
+	server := httptest.NewServer(web.NewHandler(store, web.HandlerOptions{}))
 	defer server.Close()
 	get := func() (status int, err error) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/"+string(xorbKey), nil)

@@ -37,7 +37,9 @@ func BenchmarkTransfer(b *testing.B) {
 			p := site{b, h}.plan("/v2/reconstructions/" + file.Info.File.String())
 			return h, p.Xorbs[x.Hash().String()][0].URL[len("http://example.com"):]
 		}},
-		{"plain", func(s origin.Store) (http.Handler, string) { return web.NewHandler(s), "/" + string(x.Key()) }},
+		{"plain", func(s origin.Store) (http.Handler, string) {
+			return web.NewHandler(s, web.HandlerOptions{}), "/" + string(x.Key())
+		}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			h, path := bb.open(store)
