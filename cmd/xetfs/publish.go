@@ -116,8 +116,8 @@ func (p *publishRun) runFolder(ctx context.Context, o publish.Options) error {
 	o.Store, o.Sink, o.Writer = store, origin.Sink(store), store.Writer
 	o.TempFile, o.Mirror = store.TempFile, store.Mirror
 	r, err := publish.Run(ctx, o, p.report)
-	if err == nil {
-		store.WriteListing(ctx, writesListing(p.cmd), p.report.Note)
+	if err == nil || r.Published {
+		store.WriteListing(context.WithoutCancel(ctx), writesListing(p.cmd), p.report.Note)
 	}
 	return p.finish(ctx, r, store.Pages(), err)
 }
@@ -131,8 +131,8 @@ func (p *publishRun) runFrom(ctx context.Context, o publish.Options) error {
 	defer w.Close()
 	o.Writer = w.Writer
 	r, err := publish.Run(ctx, o, p.report)
-	if err == nil {
-		stack.WriteListing(ctx, w.Store, nil, writesListing(p.cmd), p.report.Note)
+	if err == nil || r.Published {
+		stack.WriteListing(context.WithoutCancel(ctx), w.Store, nil, writesListing(p.cmd), p.report.Note)
 	}
 	return p.finish(ctx, r, 0, hint.Absent(ctx, w.Catalog(), p.storePath, err))
 }

@@ -124,7 +124,8 @@ func (e *MissingError) Error() string {
 // Is implements errors.Is.
 func (*MissingError) Is(target error) bool { return target == codec.ErrCorrupt } //nolint:errorlint // see package errors
 
-// Run publishes, or determines what a publish would do if Options has no Writer.
+// Run publishes, or determines what a publish would do if Options has no Writer. After an error the
+// Result has only the versions: the new one may exist, and then Published is true.
 func Run(ctx context.Context, o Options, r Report) (Result, error) {
 	p := &publishRun{o: o, report: r}
 	defer p.close()
@@ -139,7 +140,7 @@ func Run(ctx context.Context, o Options, r Report) (Result, error) {
 		err = p.folder(ctx, &res)
 	}
 	if err != nil {
-		return Result{}, err
+		return Result{Version: res.Version, Before: res.Before, Published: res.Published}, err
 	}
 	if p.in != nil {
 		res.Stats, res.Excluded = p.in.Stats(), p.in.Excluded()
@@ -224,15 +225,17 @@ func (p *publishRun) folder(ctx context.Context, res *Result) error {
 			return err
 		}
 	}
-	res.Before, res.Published = s.Head(), true
+	res.Before = s.Head()
 	res.Version, err = p.tree(ctx, s)
 	switch {
 	case errors.Is(err, writer.ErrSame):
-		res.Version, res.Published = *res.Before, false
+		res.Version = *res.Before
 	case err != nil && p.in != nil && p.in.Err() != nil:
 		return p.in.Err() // without the symbol: it is an error of the folder
 	case err != nil:
 		return err
+	default:
+		res.Published = true
 	}
 	if err := p.update.Replace(); err != nil {
 		p.noteStatCache(err)
@@ -250,14 +253,15 @@ func (p *publishRun) republish(ctx context.Context, res *Result) error {
 	if err != nil {
 		return err
 	}
-	res.Before, res.Published = s.Head(), true
+	res.Before = s.Head()
 	if res.Before != nil && res.Before.Identity == row.Identity && !p.o.Force {
-		res.Version, res.Published = *res.Before, false
+		res.Version = *res.Before
 		return nil
 	}
 	if res.Version, err = s.Republish(ctx, row); err != nil {
 		return err
 	}
+	res.Published = true
 	return p.compare(ctx, res)
 }
 
