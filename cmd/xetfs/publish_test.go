@@ -506,3 +506,46 @@ func TestPublishChecksumMends(t *testing.T) {
 		t.Error("another content")
 	}
 }
+
+// A dry run counts an entry once, also if several of the changes remove it.
+func TestPublishDryRemoved(t *testing.T) {
+	folder, file := t.TempDir(), t.TempDir()
+	for _, path := range []string{"a/b", "a/c/d", "e", "f/g"} {
+		path = filepath.Join(folder, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("content"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(file, "a"), []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		remove  []string
+		folder  []string
+		removed int64
+	}{
+		{[]string{"a"}, nil, 4},
+		{[]string{"a", "a/b"}, nil, 4},
+		{[]string{"a/b", "a"}, nil, 4},
+		{[]string{"a", "e", "a/c/d"}, nil, 5},
+		{[]string{"a/c", "a/c/d", "a", "f", "f/g"}, nil, 6},
+		{[]string{"a/b", "a/c"}, nil, 3},
+		{[]string{"a/c/d"}, []string{file}, 3},
+	}
+	for _, tt := range tests {
+		store := filepath.Join(t.TempDir(), "store")
+		mustPublish(t, store, "m", folder)
+		args := []string{"--update", store, "m"}
+		for _, path := range tt.remove {
+			args = append(args, "--remove="+path)
+		}
+		args = append(args, tt.folder...)
+		dry, done := mustPublish(t, append(args, "--dry-run")...), mustPublish(t, args...)
+		if dry.Removed != tt.removed || done.Removed != tt.removed {
+			t.Errorf("--remove %q with %q: %d removed, %d by a dry run, want %d", tt.remove, tt.folder, done.Removed, dry.Removed, tt.removed)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"iter"
+	"path"
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
@@ -112,20 +113,34 @@ func (p *publishRun) differ(ctx context.Context, tree catalog.Tree, res *Result)
 	if err != nil {
 		return err
 	}
+	cleared := map[string]bool{} // folders that lose all entries; they precede their entries
 	for _, c := range changes {
+		if c.New == nil && isBelow(cleared, c.Old.Path) {
+			continue // counted
+		}
 		res.Diff.count(c)
 		if c.Old == nil || c.Old.Type != page.Dir || c.New != nil && c.New.Type == page.Dir {
 			continue
 		}
-		below := page.Change{Old: c.Old}
+		cleared[c.Old.Path] = true
 		for _, err := range catalog.Walk(ctx, tree, c.Old.Path) {
 			if err != nil {
 				return err
 			}
-			res.Diff.count(below)
+			res.Diff.Removed++
 		}
 	}
 	return nil
+}
+
+// isBelow reports whether one of the folders is above a path.
+func isBelow(folders map[string]bool, name string) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if folders[dir] {
+			return true
+		}
+	}
+	return false
 }
 
 // compareTrees counts the differences between two trees.
