@@ -75,7 +75,9 @@ func (c *checker) chunks() error {
 		switch {
 		case errors.Is(err, codec.ErrCorrupt):
 			c.fault(err)
-			at, ok = c.fromFooter(&w, i)
+			if at, ok, err = c.fromFooter(&w, i); err != nil {
+				return err
+			}
 			c.broken = !ok
 		case err != nil:
 			return err
@@ -94,15 +96,20 @@ func (c *checker) chunks() error {
 }
 
 // fromFooter returns the place of chunk i according to the footer, for an unreadable header.
-// The footer also has the place if the walk is lost. ok is false without a footer.
-func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool) {
+// The footer also has the place if the walk is lost. ok is false without a footer. The error is
+// one of the reader.
+func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool, err error) {
 	if c.footer == nil || i >= c.footer.Len() {
-		return at, false
+		return at, false, nil
 	}
 	if start := startOf(c.footer.PackedEnd, uint32(i)); start != w.off {
 		w.off = start
-		if at, ok, err := w.next(i); err == nil && ok && c.chunk(at) == nil {
-			return at, true
+		at, ok, err = w.next(i)
+		if ok {
+			return at, true, c.chunk(at)
+		}
+		if err != nil && !errors.Is(err, codec.ErrCorrupt) {
+			return at, false, err
 		}
 	}
 	at = ChunkAt{Index: i, Off: w.off}
@@ -111,7 +118,7 @@ func (c *checker) fromFooter(w *walker, i int) (at ChunkAt, ok bool) {
 		at.Header.Unpacked = int(int64(c.footer.UnpackedEnd[i]) - startOf(c.footer.UnpackedEnd, uint32(i)))
 	}
 	c.add(at, c.footer.Chunks[i])
-	return at, true
+	return at, true, nil
 }
 
 // chunk unpacks one chunk and compares its hash and its size with the footer. The

@@ -100,6 +100,42 @@ func TestCheckReader(t *testing.T) {
 	}
 }
 
+// A failingReader fails one of its reads.
+type failingReader struct {
+	io.ReaderAt
+	left int // good reads before the failing one
+}
+
+var errDisk = errors.New("disk error")
+
+func (r *failingReader) ReadAt(p []byte, off int64) (int, error) {
+	if r.left--; r.left == -1 {
+		return 0, errDisk
+	}
+	return r.ReaderAt.ReadAt(p, off)
+}
+
+// Check returns the error of each read, also of one behind a broken header.
+func TestCheckReadError(t *testing.T) {
+	good := example(t, "xorb-footer-v1")
+	for name, b := range map[string][]byte{
+		"good":       good,
+		"bad header": codectest.Put(good, 20, 9),
+		"chunk that is longer than in the footer": codectest.Put(codectest.Put(good, 1, 11), 5, 11),
+	} {
+		for n := 0; ; n++ {
+			r := &failingReader{bytes.NewReader(b), n}
+			_, err := Check(r, int64(len(b)), func(error) {})
+			if r.left >= 0 {
+				break // fewer reads
+			}
+			if !errors.Is(err, errDisk) {
+				t.Errorf("%s: read %d fails: Check = %v, want %v", name, n, err, errDisk)
+			}
+		}
+	}
+}
+
 // Check reports every kind of damage. The only exception is a xorb that was cut at the end of a
 // chunk.
 func TestCheckFindsDamage(t *testing.T) {
