@@ -94,16 +94,6 @@ func BenchmarkFiles(b *testing.B) {
 	}
 }
 
-func BenchmarkStream(b *testing.B) {
-	_, shard, _ := openMillion(b)
-	b.SetBytes(int64(len(shard)))
-	for b.Loop() {
-		if _, err := Stream(bytes.NewReader(shard), int64(len(shard)), Visitor{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkEncode(b *testing.B) {
 	w, _ := manyFiles(1_000_000)
 	b.SetBytes(w.Size())

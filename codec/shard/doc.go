@@ -1,8 +1,7 @@
 // Package shard reads and writes shards: the objects with the terms of files and the chunks of
 // xorbs.
 //
-// In order of use: NewReader, Reader.FileInfo; ReadFileInfo and Stream without a Reader; Writer, Blocks;
-// Describe.
+// In order of use: NewReader, Reader.FileInfo; ReadFileInfo without a Reader; Writer, Blocks; Describe.
 //
 // # Format
 //

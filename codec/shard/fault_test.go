@@ -27,17 +27,15 @@ type fault struct {
 // put8, put32 and put64 damage a shard at an offset.
 var put8, put32, put64 = codectest.Put, codectest.Put32, codectest.Put64
 
-// refuse runs all faults through both readers. Both must agree, though a stream may
-// have seen less when it gives up, so its words are its own.
+// refuse reads all faults.
 func refuse(t *testing.T, faults []fault) {
 	t.Helper()
 	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := seek(tt.in)
-			_, streamErr := stream(tt.in)
 			if tt.err == "" {
-				if err != nil || streamErr != nil {
-					t.Errorf("errors = %v, %v, want none", err, streamErr)
+				if err != nil {
+					t.Errorf("error = %v, want none", err)
 				}
 				return
 			}
@@ -46,9 +44,6 @@ func refuse(t *testing.T, faults []fault) {
 			}
 			if !errors.Is(err, codec.ErrCorrupt) {
 				t.Errorf("error %v is not an ErrCorrupt", err)
-			}
-			if streamErr == nil {
-				t.Error("stream is accepted")
 			}
 		})
 	}
@@ -172,7 +167,6 @@ func TestF33_Counts(t *testing.T) {
 		n := allocated(func() {
 			seek(tt.in)
 			ReadFileInfo(bytes.NewReader(tt.in), 48)
-			streamFrom(bytes.NewReader(tt.in), 1<<40)
 		})
 		if n > 2*scanBuffer+1<<16 {
 			t.Errorf("%s: %d bytes allocated", tt.name, n)
@@ -397,24 +391,6 @@ func TestF42_KeyedHashes(t *testing.T) {
 		said := strings.Contains(text.String(), "chunk hashes are keyed: not for checking data")
 		if c.meta.Keyed != keyed || said != keyed || (c.meta.Key != [32]byte{}) != keyed {
 			t.Errorf("%s: Keyed = %v with key %x, described %v, want %v", name, c.meta.Keyed, c.meta.Key, said, keyed)
-		}
-	}
-}
-
-// Data over the limit is refused, and not read.
-func TestF43_Limit(t *testing.T) {
-	size := int64(len(helloStored))
-	for limit := range size + 2 {
-		in := bytes.NewReader(append(bytes.Clone(helloStored), make([]byte, max(0, limit-size))...)[:size])
-		_, err := streamFrom(in, limit)
-		if limit >= size && err != nil {
-			t.Errorf("limit %d: %v", limit, err)
-		}
-		if limit < size && !errors.Is(err, ErrTooLarge) {
-			t.Errorf("limit %d: error = %v, want ErrTooLarge", limit, err)
-		}
-		if read := size - int64(in.Len()); read > limit+1 {
-			t.Errorf("limit %d: %d bytes were read", limit, read)
 		}
 	}
 }

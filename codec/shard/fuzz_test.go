@@ -86,30 +86,8 @@ func settles(t *testing.T, c contents) {
 	}
 }
 
-// FuzzStream holds Stream to what a Reader says of the same bytes.
-func FuzzStream(f *testing.F) {
-	addShards(f)
-	f.Fuzz(func(t *testing.T, in []byte) {
-		streamed, streamErr := stream(in)
-		var c contents
-		r, err := open(in)
-		if err == nil {
-			c, err = scan(r)
-		}
-		if (err == nil) != (streamErr == nil) {
-			t.Fatalf("by seeking: %v, by streaming: %v", err, streamErr)
-		}
-		if streamErr != nil && !errors.Is(streamErr, ErrTooLarge) {
-			wantCorrupt(t, streamErr)
-		}
-		if d := diff(c, streamed); d != "" {
-			t.Fatalf("by streaming: %s", d)
-		}
-	})
-}
-
-// Every small damage is either refused or reads as complete data. It never makes the two
-// readers differ, and never takes more memory than the shard justifies.
+// Every small damage is either refused or reads as complete data. It never takes more memory than
+// the shard justifies.
 func TestMutations(t *testing.T) {
 	for name, b := range map[string][]byte{"stored": helloStored, "upload": helloUpload, "keyed": helloKeyed} {
 		for what, in := range codectest.Mutate(b) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -158,24 +157,6 @@ func scan(r *Reader) (contents, error) {
 		}
 		c.xorbs = append(c.xorbs, x)
 	}
-	return c, nil
-}
-
-// stream reads a shard from beginning to end.
-func stream(b []byte) (contents, error) {
-	return streamFrom(bytes.NewReader(b), int64(len(b)))
-}
-
-func streamFrom(r io.Reader, limit int64) (contents, error) {
-	var c contents
-	m, err := Stream(r, limit, Visitor{
-		File: func(f *FileInfo) error { c.files = append(c.files, f); return nil },
-		Xorb: func(x *XorbInfo) error { c.xorbs = append(c.xorbs, x); return nil },
-	})
-	if err != nil {
-		return contents{}, err
-	}
-	c.meta = m
 	return c, nil
 }
 

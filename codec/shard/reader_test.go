@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -72,14 +70,12 @@ func TestReadExamples(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.want.meta.Version, tt.want.meta.Size = 2, int64(len(tt.in))
-			for how, read := range map[string]func([]byte) (contents, error){"seek": seek, "stream": stream} {
-				got, err := read(tt.in)
-				if err != nil {
-					t.Fatalf("%s: %v", how, err)
-				}
-				if d := diff(tt.want, got); d != "" {
-					t.Errorf("%s: %s", how, d)
-				}
+			got, err := seek(tt.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := diff(tt.want, got); d != "" {
+				t.Error(d)
 			}
 		})
 	}
@@ -195,13 +191,6 @@ func TestConcurrentLookups(t *testing.T) {
 // Errors of the underlying reader are passed on and are no ErrCorrupt.
 func TestReadErrorsAreNotDamage(t *testing.T) {
 	sick := errors.New("sick disk")
-	for n := int64(0); n < int64(len(helloStored)); n += 24 {
-		good := io.LimitReader(bytes.NewReader(helloStored), n)
-		_, err := streamFrom(io.MultiReader(good, iotest.ErrReader(sick)), 1<<20)
-		if !errors.Is(err, sick) || errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("stream broken at byte %d: %v", n, err)
-		}
-	}
 	r, err := NewReader(brokenAt{helloUpload, 0, nil}, int64(len(helloUpload)))
 	if err != nil {
 		t.Fatal(err)
@@ -250,13 +239,23 @@ func TestManyBuffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := bothWays(t, b)
+	want := readGood(t, b)
 	if len(want.files) != len(w.files) || len(want.xorbs) != 1 {
 		t.Errorf("%d files, %d xorbs", len(want.files), len(want.xorbs))
 	}
-	got, err := Stream(bytes.NewReader(b), int64(len(b)), Visitor{})
-	if err != nil || got != want.meta {
-		t.Errorf("checked only: %+v, %v, want %+v", got, err, want.meta)
+	r, err := open(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for h, err := range r.Heads() {
+		if f := want.files[i]; err != nil || h.File != f.File || h.Size != f.Size() {
+			t.Errorf("checked only: %+v, %v, want file %s of %d bytes", h, err, f.File, f.Size())
+		}
+		i++
+	}
+	if i != len(want.files) {
+		t.Errorf("checked only: %d files, want %d", i, len(want.files))
 	}
 	for _, f := range want.files {
 		if len(f.Terms) == 1 {
@@ -269,36 +268,8 @@ func TestManyBuffers(t *testing.T) {
 	}
 }
 
-// A stream that comes byte by byte is read like any other.
-func TestStreamInSmallPieces(t *testing.T) {
-	want, err := stream(helloStored)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := streamFrom(iotest.OneByteReader(bytes.NewReader(helloStored)), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := diff(want, got); d != "" {
-		t.Error(d)
-	}
-}
-
-func TestStreamEndsWithTheVisitor(t *testing.T) {
-	enough := errors.New("enough")
-	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{File: func(*FileInfo) error { return enough }}); err != enough {
-		t.Errorf("error = %v, want that of the file", err)
-	}
-	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{Xorb: func(*XorbInfo) error { return enough }}); err != enough {
-		t.Errorf("error = %v, want that of the xorb", err)
-	}
-	if _, err := Stream(bytes.NewReader(helloStored), 1<<20, Visitor{}); err != nil {
-		t.Errorf("without functions: %v", err)
-	}
-}
-
 // A sparse file may have any size. It is refused by that, and nothing of it is read.
-func TestShardTooLarge(t *testing.T) {
+func TestF43_ShardTooLarge(t *testing.T) {
 	_, err := NewReader(strings.NewReader(""), MaxSize+1)
 	if !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "is the most") {
 		t.Errorf("NewReader = %v", err)

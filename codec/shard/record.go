@@ -23,9 +23,6 @@ const (
 	lookupBuffer = 1 << 10
 )
 
-// ErrTooLarge is returned by Stream for a shard that is longer than the limit.
-var ErrTooLarge = errors.New("shard is larger than the limit")
-
 var le = binary.LittleEndian
 
 // isBookend reports whether a record ends a section. Its hash alone decides, as no
@@ -44,9 +41,8 @@ func appendBookend(b []byte) []byte {
 
 // records hands out the bytes of a shard in order, from a few large reads.
 type records struct {
-	read func(p []byte, off int64) (int, error) // fills p, or says why not
-	seek bool                                   // read goes anywhere: what is skipped is not read
-	size bool                                   // end is the end of the bytes, not a limit
+	r    io.ReaderAt
+	size bool // end is the end of the bytes; false: the end is not known
 
 	buf    []byte
 	lo, hi int   // buf[lo:hi] is read and not handed out
@@ -57,15 +53,7 @@ type records struct {
 // recordsAt hands out the bytes off ≤ i < end of r, which are known to exist.
 func recordsAt(r io.ReaderAt, off, end int64, buffer int) *records {
 	buffer = int(min(int64(buffer), max(end-off, recordSize)))
-	return &records{read: r.ReadAt, seek: true, size: true, buf: make([]byte, buffer), off: off, end: end}
-}
-
-// recordsFrom hands out the bytes of a stream, at most limit of them.
-func recordsFrom(r io.Reader, limit int64) *records {
-	lr := &limitReader{r: r, left: limit}
-	read := func(p []byte, _ int64) (int, error) { return io.ReadFull(lr, p) }
-	buffer := max(min(limit, scanBuffer), recordSize)
-	return &records{read: read, buf: make([]byte, buffer), end: limit}
+	return &records{r: r, size: true, buf: make([]byte, buffer), off: off, end: end}
 }
 
 // need returns the next n bytes, which are valid until the following call.
@@ -113,25 +101,12 @@ func (s *records) widen(n int64) {
 	s.lo, s.buf = 0, buf
 }
 
-// skipTo makes off the next byte.
-func (s *records) skipTo(what string, off int64) error {
-	for s.off < off {
-		if s.lo == s.hi {
-			if s.seek {
-				s.off = off
-				return nil
-			}
-			if _, err := s.need(what, 1); err != nil {
-				return err
-			}
-			s.lo--
-			s.off--
-		}
-		n := min(int64(s.hi-s.lo), off-s.off)
-		s.lo += int(n)
-		s.off += n
+// skipTo makes off the next byte. It reads nothing.
+func (s *records) skipTo(off int64) {
+	if off > s.off {
+		s.lo += int(min(int64(s.hi-s.lo), off-s.off))
+		s.off = off
 	}
-	return nil
 }
 
 // fill reads as much as the buffer holds. The end of the bytes is no error.
@@ -146,7 +121,7 @@ func (s *records) fill() error {
 	if len(free) == 0 {
 		return nil
 	}
-	n, err := s.read(free, at)
+	n, err := s.r.ReadAt(free, at)
 	s.hi += n
 	if n == len(free) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
@@ -160,9 +135,6 @@ func (s *records) room(what string, block int64, n uint64) error {
 	if left >= 0 && n <= uint64(left)/recordSize {
 		return nil
 	}
-	if !s.size {
-		return fmt.Errorf("%s at byte %d: %s wanted: %w", what, block, plural(int64(n), "record"), ErrTooLarge)
-	}
 	return codec.Corrupt(what, block, "%s wanted, %s left in the section", plural(int64(n), "record"), plural(left, "byte"))
 }
 
@@ -173,24 +145,4 @@ func (s *records) claim(n uint32) int {
 		return int(n)
 	}
 	return int(min(n, 64))
-}
-
-// A limitReader refuses to read more than left bytes.
-type limitReader struct {
-	r    io.Reader
-	left int64
-}
-
-func (l *limitReader) Read(p []byte) (int, error) {
-	if l.left > 0 {
-		n, err := l.r.Read(p[:min(int64(len(p)), l.left)])
-		l.left -= int64(n)
-		return n, err
-	}
-	var one [1]byte
-	n, err := l.r.Read(one[:])
-	if n > 0 {
-		return 0, ErrTooLarge
-	}
-	return 0, err
 }

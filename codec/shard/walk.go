@@ -33,9 +33,7 @@ func walkXorbs(s *records, end int64) *walk {
 // block goes to the next block and reads its header. It returns false at the bookend
 // and where the rest of the section cannot be found, with w.err.
 func (w *walk) block() bool {
-	if w.err = w.s.skipTo(w.what, w.next); w.err != nil {
-		return false
-	}
+	w.s.skipTo(w.next)
 	w.off = w.next
 	b, err := w.s.need(w.what, recordSize)
 	if errors.Is(err, codec.ErrCorrupt) {

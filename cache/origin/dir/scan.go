@@ -171,7 +171,7 @@ func (f *File) nameShard(file io.ReaderAt) error {
 		return nil
 	}
 	if f.Size > maxNameless {
-		return fmt.Errorf("%w: %d bytes, %d is the most for one whose name does not have its hash", shard.ErrTooLarge, f.Size, maxNameless)
+		return fmt.Errorf("shard is larger than the limit: %d bytes, %d is the most for one whose name does not have its hash", f.Size, maxNameless)
 	}
 	h, err := merkle.ReadChunk(file, f.Size)
 	if err != nil {
