@@ -70,7 +70,7 @@ func (p *Page) form() form {
 // appendNamed appends the value of a row as the identity form has it.
 func (p *Page) appendNamed(b, value []byte) []byte {
 	if p.level == 0 {
-		return placeIn(value).cut(b, value)
+		return p.placeIn(value).cut(b, value)
 	}
 	l, _ := decodeLink(value, 0)
 	return l.appendIdentity(b)
@@ -96,23 +96,12 @@ func (s span) cut(b, value []byte) []byte {
 
 // placeIn returns the part of a value of a leaf row that names shard and block (s and r). Decode
 // has found the value good. The part is empty in a value without a file hash.
-func placeIn(value []byte) span {
+func (p *Page) placeIn(value []byte) span {
 	r := reader{b: value}
-	flags := r.uvarint()
-	if Type(flags&typeMask) != File || flags&hasInline != 0 {
-		return span{}
-	}
-	r.uvarint() // mode
-	r.uvarint() // time
-	if flags&hasNanos != 0 {
-		r.uvarint()
-	}
-	if flags&hasOwner != 0 {
-		r.uvarint()
-		r.uvarint()
-	}
-	if r.uvarint() == 0 {
-		return span{}
+	var e Entry
+	flags := p.readHead(&e, &r)
+	if e.Type != File || flags&hasInline != 0 || r.uvarint() == 0 {
+		return span{} // without a size, there is no hash
 	}
 	r.bytes(hashSize)
 	s := span{start: r.at}

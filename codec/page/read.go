@@ -47,19 +47,8 @@ func (r *reader) text() string { return string(r.bytes(int(r.uvarint()))) }
 // readEntry fills in e, which is zero, from a value of the leaf p.
 func (p *Page) readEntry(e *Entry, path string, b []byte) {
 	r := reader{b: b}
-	flags := r.uvarint()
 	e.Path = path
-	e.Type = Type(flags & typeMask)
-	e.Mode = uint32(r.uvarint())
-	sec, nanos := p.base+r.svarint(), int64(0)
-	if flags&hasNanos != 0 {
-		nanos = int64(r.uvarint())
-	}
-	e.ModTime = time.Unix(sec, nanos).UTC()
-	if flags&hasOwner != 0 {
-		uid := uint32(r.uvarint())
-		e.Owner = &Owner{uid, uint32(r.uvarint())}
-	}
+	flags := p.readHead(e, &r)
 	if e.Type == File {
 		p.readContent(e, &r, flags&hasInline != 0)
 	}
@@ -73,6 +62,23 @@ func (p *Page) readEntry(e *Entry, path string, b []byte) {
 	if flags&hasXattrs != 0 {
 		e.Xattrs = r.xattrs()
 	}
+}
+
+// readHead fills in the fields of every type, and returns the flags.
+func (p *Page) readHead(e *Entry, r *reader) (flags uint64) {
+	flags = r.uvarint()
+	e.Type = Type(flags & typeMask)
+	e.Mode = uint32(r.uvarint())
+	sec, nanos := p.base+r.svarint(), int64(0)
+	if flags&hasNanos != 0 {
+		nanos = int64(r.uvarint())
+	}
+	e.ModTime = time.Unix(sec, nanos).UTC()
+	if flags&hasOwner != 0 {
+		uid := uint32(r.uvarint())
+		e.Owner = &Owner{uid, uint32(r.uvarint())}
+	}
+	return flags
 }
 
 func (p *Page) readContent(e *Entry, r *reader, inline bool) {
