@@ -8,8 +8,8 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
-// A assembler puts packed chunks in their places and stores what is complete. It works in
-// the order of the decider's ops.
+// An assembler puts packed chunks in their places and stores what is complete. It works in
+// the order of the deduper's ops.
 type assembler struct {
 	w       *Writer
 	files   []*file     // complete, and not reported to Done
@@ -49,11 +49,11 @@ func (a *assembler) batch(b *batch) error {
 	for _, o := range b.ops {
 		switch o.kind {
 		case opAdd:
-			a.add(o.g, b.chunks[o.chunk].packed)
+			a.add(o.xorb, b.chunks[o.chunk].packed)
 		case opJoin:
-			a.join(o.g, o.other)
+			a.join(o.xorb, o.other)
 		case opCut:
-			a.cut(o.g)
+			a.cut(o.xorb)
 		case opFile:
 			a.files = append(a.files, o.f)
 		case opFlush:
@@ -65,40 +65,40 @@ func (a *assembler) batch(b *batch) error {
 	return nil
 }
 
-// add puts one packed chunk behind those of g.
-func (a *assembler) add(g *openXorb, packed []byte) {
-	g.body = a.bodies.grow(g.body, len(packed))
-	g.body = append(g.body, packed...)
-	g.ends = append(g.ends, uint32(len(g.body)))
+// add puts one packed chunk behind those of x.
+func (a *assembler) add(x *openXorb, packed []byte) {
+	x.body = a.bodies.grow(x.body, len(packed))
+	x.body = append(x.body, packed...)
+	x.ends = append(x.ends, uint32(len(x.body)))
 }
 
-// join puts the chunks of other behind those of g.
-func (a *assembler) join(g, other *openXorb) {
-	shift := uint32(len(g.body))
+// join puts the chunks of other behind those of x.
+func (a *assembler) join(x, other *openXorb) {
+	shift := uint32(len(x.body))
 	for _, end := range other.ends {
-		g.ends = append(g.ends, shift+end)
+		x.ends = append(x.ends, shift+end)
 	}
 	// The one of the two that has a large body keeps it. Copying the other is then all.
-	if len(g.body) == 0 {
-		g.body, other.body = other.body, g.body
+	if len(x.body) == 0 {
+		x.body, other.body = other.body, x.body
 	}
-	g.body = a.bodies.grow(g.body, len(other.body))
-	g.body = append(g.body, other.body...)
+	x.body = a.bodies.grow(x.body, len(other.body))
+	x.body = append(x.body, other.body...)
 	a.bodies.put(other.body)
 	other.body, other.ends = nil, nil
 }
 
-// cut stores a group as a xorb, in the background.
-func (a *assembler) cut(g *openXorb) {
-	a.xorbs = append(a.xorbs, g)
-	in := &xorb.Info{Xorb: g.hash, Chunks: g.hashes, PackedEnd: g.ends, UnpackedEnd: make([]uint32, len(g.sizes))}
+// cut stores a full xorb, in the background.
+func (a *assembler) cut(x *openXorb) {
+	a.xorbs = append(a.xorbs, x)
+	in := &xorb.Info{Xorb: x.hash, Chunks: x.hashes, PackedEnd: x.ends, UnpackedEnd: make([]uint32, len(x.sizes))}
 	var end uint32
-	for i, size := range g.sizes {
+	for i, size := range x.sizes {
 		end += size
 		in.UnpackedEnd[i] = end
 	}
-	body := g.body
-	g.body = nil
+	body := x.body
+	x.body = nil
 	a.slots <- struct{}{}
 	a.storing.Go(func() {
 		defer func() { <-a.slots }()

@@ -44,33 +44,33 @@ func (d *deduper) trim() {
 // join puts what is left of the new chunks of f behind what is left of others, or cuts
 // the larger of the two.
 func (d *deduper) join(b *batch, f *file) {
-	g, left := d.new, d.left
+	x, left := d.new, d.left
 	d.new = nil
-	if d.fits(left.bytes+g.bytes, left.packed+g.packed, len(left.hashes)+len(g.hashes)) {
-		d.append(b, f, g)
+	if d.fits(left.bytes+x.bytes, left.packed+x.packed, len(left.hashes)+len(x.hashes)) {
+		d.append(b, f, x)
 		return
 	}
-	if left.bytes > g.bytes {
-		left, g = g, left
+	if left.bytes > x.bytes {
+		left, x = x, left
 	}
-	d.cut(b, g)
+	d.cut(b, x)
 	d.left = left
 }
 
-// append puts a group of f, whose terms alone point there, behind what is left.
-func (d *deduper) append(b *batch, f *file, g *openXorb) {
+// append puts an open xorb of f, whose terms alone point there, behind what is left.
+func (d *deduper) append(b *batch, f *file, x *openXorb) {
 	left, n := d.left, len(d.left.hashes)
 	for i := range f.terms {
-		if t := &f.terms[i]; t.first.g == g {
+		if t := &f.terms[i]; t.first.xorb == x {
 			t.first = location{left, t.first.index + uint32(n)}
 		}
 	}
-	left.hashes = append(left.hashes, g.hashes...)
-	left.sizes = append(left.sizes, g.sizes...)
-	left.bytes += g.bytes
-	left.packed += g.packed
-	d.index.move(g, left, n)
-	b.ops = append(b.ops, op{kind: opJoin, g: left, other: g})
+	left.hashes = append(left.hashes, x.hashes...)
+	left.sizes = append(left.sizes, x.sizes...)
+	left.bytes += x.bytes
+	left.packed += x.packed
+	d.index.move(x, left, n)
+	b.ops = append(b.ops, op{kind: opJoin, xorb: left, other: x})
 }
 
 // describe makes sure that a File Info block of f is stored, or will be.

@@ -8,18 +8,18 @@ import (
 // An op is an operation of the assembler, in the order of ops.
 type op struct {
 	kind  opKind
-	g     *openXorb
+	xorb  *openXorb
 	chunk int       // opAdd: of the batch
 	f     *file     // opFile
-	other *openXorb // opJoin: joins g
+	other *openXorb // opJoin: joins xorb
 }
 
 type opKind uint8
 
 const (
-	opAdd   opKind = iota // a packed chunk goes into g
-	opJoin                // other's chunks go behind those of g
-	opCut                 // g is a xorb
+	opAdd   opKind = iota // a packed chunk goes into xorb
+	opJoin                // the chunks of other go behind those of xorb
+	opCut                 // xorb gets no more chunks
 	opFile                // the file is complete
 	opFlush               // what is complete becomes a shard
 )
@@ -83,13 +83,13 @@ func (d *deduper) batch(b *batch) {
 func (d *deduper) takeStored() {
 	for _, s := range d.w.storedShards.take() {
 		learnt := d.w.ledger != nil && d.w.ledger.Learn(s.hash)
-		for _, g := range s.xorbs {
+		for _, x := range s.xorbs {
 			if learnt {
-				d.forget(g)
+				d.forget(x)
 				continue
 			}
-			d.kept = append(d.kept, g)
-			d.keptChunks += len(g.hashes)
+			d.kept = append(d.kept, x)
+			d.keptChunks += len(x.hashes)
 		}
 	}
 	for d.keptChunks > d.w.o.maxKept {
@@ -101,10 +101,10 @@ func (d *deduper) takeStored() {
 }
 
 // forget takes a xorb that is stored out of the index. Terms may still point to it.
-func (d *deduper) forget(g *openXorb) {
-	d.index.forget(g)
-	g.ends = nil // the placer is done with it
-	d.stored[g.hash] = g
+func (d *deduper) forget(x *openXorb) {
+	d.index.forget(x)
+	x.ends = nil // the assembler is done with it
+	d.stored[x.hash] = x
 }
 
 // flush ends the xorb that is open, so that all files so far can be described.
@@ -173,7 +173,7 @@ func (d *deduper) next(f *file, chunk codec.Hash) (location, bool) {
 		return location{}, false
 	}
 	at := f.terms[len(f.terms)-1].end()
-	if d.w.ledger == nil && at.g.hashes == nil {
+	if d.w.ledger == nil && at.xorb.hashes == nil {
 		return location{}, false // unknown
 	}
 	return at, d.isAt(at, chunk)
@@ -187,25 +187,25 @@ func (d *deduper) find(chunk codec.Hash) (location, bool) {
 	if d.w.o.Known == nil {
 		return location{}, false
 	}
-	x, index, ok := d.w.o.Known.Lookup(chunk)
+	hash, index, ok := d.w.o.Known.Lookup(chunk)
 	if !ok {
 		return location{}, false
 	}
-	g := d.stored[x]
-	if g == nil {
-		g = &openXorb{hash: x}
-		d.stored[x] = g
+	x := d.stored[hash]
+	if x == nil {
+		x = &openXorb{hash: hash}
+		d.stored[hash] = x
 	}
-	return location{g, index}, true
+	return location{x, index}, true
 }
 
 // isAt reports whether the chunk at a place has the given hash.
 func (d *deduper) isAt(at location, chunk codec.Hash) bool {
 	switch {
-	case at.g.hashes != nil || !at.g.isCut():
-		return int(at.index) < len(at.g.hashes) && at.g.hashes[at.index] == chunk
+	case at.xorb.hashes != nil || !at.xorb.isCut():
+		return int(at.index) < len(at.xorb.hashes) && at.xorb.hashes[at.index] == chunk
 	case d.w.ledger != nil:
-		h, ok := d.w.ledger.Chunk(at.g.hash, at.index)
+		h, ok := d.w.ledger.Chunk(at.xorb.hash, at.index)
 		return ok && h == chunk
 	}
 	found, ok := d.find(chunk)
@@ -245,17 +245,17 @@ const retest = 32
 // add makes chunk i a new one.
 func (d *deduper) add(b *batch, f *file, i int) {
 	c := &b.chunks[i]
-	g := d.roomFor(b, len(c.data))
-	at := location{g, uint32(len(g.hashes))}
+	x := d.roomFor(b, len(c.data))
+	at := location{x, uint32(len(x.hashes))}
 	if at.index%retest == 0 {
 		d.choice = &choice{first: c.data}
 	}
 	c.choice = d.choice
-	g.hashes = append(g.hashes, c.hash)
-	g.sizes = append(g.sizes, uint32(len(c.data)))
-	g.bytes += len(c.data)
-	g.packed += maxPacked(len(c.data))
-	d.index.add(g)
+	x.hashes = append(x.hashes, c.hash)
+	x.sizes = append(x.sizes, uint32(len(c.data)))
+	x.bytes += len(c.data)
+	x.packed += maxPacked(len(c.data))
+	d.index.add(x)
 	if f.continues(at) {
 		d.grow(f, 1, len(c.data))
 	} else {
@@ -264,13 +264,13 @@ func (d *deduper) add(b *batch, f *file, i int) {
 	f.newBytes += int64(len(c.data))
 	d.w.stats.newChunks.Add(1)
 	d.w.stats.newBytes.Add(int64(len(c.data)))
-	b.ops = append(b.ops, op{kind: opAdd, g: g, chunk: i})
+	b.ops = append(b.ops, op{kind: opAdd, xorb: x, chunk: i})
 }
 
 // roomFor returns the open xorb of the open file, with room for a chunk of size bytes.
 func (d *deduper) roomFor(b *batch, size int) *openXorb {
-	if g := d.new; g != nil && !d.fits(g.bytes+size, g.packed+maxPacked(size), len(g.hashes)+1) {
-		d.cut(b, g)
+	if x := d.new; x != nil && !d.fits(x.bytes+size, x.packed+maxPacked(size), len(x.hashes)+1) {
+		d.cut(b, x)
 		d.new = nil
 	}
 	if d.new == nil {
@@ -284,9 +284,9 @@ func (d *deduper) fits(bytes, packed, chunks int) bool {
 	return bytes <= d.w.o.maxXorbSize && packed <= d.w.o.maxXorbPacked && chunks <= d.w.o.maxXorbChunks
 }
 
-// cut makes a group a xorb.
-func (d *deduper) cut(b *batch, g *openXorb) {
-	g.hash = g.root()
-	d.shardBytes += xorbBlockSize(g) + lookupEntry + chunkEntry*int64(len(g.hashes))
-	b.ops = append(b.ops, op{kind: opCut, g: g})
+// cut ends an open xorb.
+func (d *deduper) cut(b *batch, x *openXorb) {
+	x.hash = x.root()
+	d.shardBytes += xorbBlockSize(x) + lookupEntry + chunkEntry*int64(len(x.hashes))
+	b.ops = append(b.ops, op{kind: opCut, xorb: x})
 }

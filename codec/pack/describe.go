@@ -33,11 +33,11 @@ func (a *assembler) describe() *newShard {
 		s.AddFile(a.w.fileInfo(f))
 	}
 	listed := map[codec.Hash]bool{}
-	for _, g := range a.xorbs {
-		if !listed[g.hash] {
-			s.AddXorb(xorbInfo(g))
+	for _, x := range a.xorbs {
+		if !listed[x.hash] {
+			s.AddXorb(xorbInfo(x))
 		}
-		listed[g.hash] = true
+		listed[x.hash] = true
 	}
 	s.blocks = len(files) + len(listed)
 	return s
@@ -57,8 +57,8 @@ func (w *Writer) blockSize(f *file) int64 {
 	return shardRecord * int64(records)
 }
 
-// xorbBlockSize is the length of the CAS Info block of g.
-func xorbBlockSize(g *openXorb) int64 { return shardRecord * int64(1+len(g.hashes)) }
+// xorbBlockSize is the length of the CAS Info block of x.
+func xorbBlockSize(x *openXorb) int64 { return shardRecord * int64(1+len(x.hashes)) }
 
 // Entries of the lookup tables of a shard: of a file or xorb, and of a chunk.
 const (
@@ -86,7 +86,7 @@ func (w *Writer) fileInfo(f *file) *shard.FileInfo {
 	in.Terms = make([]codec.Term, len(f.terms))
 	for i, t := range f.terms {
 		in.Terms[i] = codec.Term{
-			Xorb:   t.first.g.hash,
+			Xorb:   t.first.xorb.hash,
 			Chunks: codec.ChunkRange{Start: t.first.index, End: t.first.index + t.chunks},
 			Size:   t.size,
 		}
@@ -94,17 +94,17 @@ func (w *Writer) fileInfo(f *file) *shard.FileInfo {
 	return in
 }
 
-// xorbInfo is the CAS Info block of g.
-func xorbInfo(g *openXorb) *shard.XorbInfo {
-	x := &shard.XorbInfo{Xorb: g.hash, Chunks: make([]shard.Chunk, len(g.hashes))}
-	for i, h := range g.hashes {
-		x.Chunks[i] = shard.Chunk{Hash: h, Start: x.Unpacked, Size: g.sizes[i]}
-		x.Unpacked += g.sizes[i]
+// xorbInfo is the CAS Info block of x.
+func xorbInfo(x *openXorb) *shard.XorbInfo {
+	info := &shard.XorbInfo{Xorb: x.hash, Chunks: make([]shard.Chunk, len(x.hashes))}
+	for i, h := range x.hashes {
+		info.Chunks[i] = shard.Chunk{Hash: h, Start: info.Unpacked, Size: x.sizes[i]}
+		info.Unpacked += x.sizes[i]
 	}
-	if n := len(g.ends); n > 0 {
-		x.Packed = g.ends[n-1]
+	if n := len(x.ends); n > 0 {
+		info.Packed = x.ends[n-1]
 	}
-	return x
+	return info
 }
 
 // XorbInfo returns the CAS Info block of a xorb whose chunks have hashes.
@@ -117,26 +117,26 @@ func XorbInfo(x codec.Hash, in *xorb.Info) *shard.XorbInfo {
 	return info
 }
 
-// A storedShard is what the decider may forget.
+// A storedShard is what the deduper may forget.
 type storedShard struct {
 	hash  codec.Hash
 	xorbs []*openXorb
 }
 
-// shards is handed from the placer to the decider.
-type shards struct {
+// storedShards pass from the assembler to the deduper.
+type storedShards struct {
 	mu   sync.Mutex
 	list []storedShard // guarded by mu
 }
 
-func (s *shards) put(one storedShard) {
+func (s *storedShards) put(one storedShard) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(s.list, one)
 }
 
 // take returns what was put since the last time.
-func (s *shards) take() []storedShard {
+func (s *storedShards) take() []storedShard {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.list

@@ -54,7 +54,7 @@ func TestSessionMemory(t *testing.T) {
 	}
 }
 
-// A directDeduper is a decider without the rest of the pipeline: what is to be stored is
+// A directDeduper is a deduper without the rest of the pipeline: what is to be stored is
 // stored at once.
 type directDeduper struct {
 	*deduper
@@ -97,7 +97,7 @@ func (s *directDeduper) send() {
 	for _, o := range s.b.ops {
 		switch o.kind {
 		case opCut:
-			s.xorbs = append(s.xorbs, o.g)
+			s.xorbs = append(s.xorbs, o.xorb)
 		case opFlush:
 			s.w.storedShards.put(storedShard{xorbs: s.xorbs})
 			s.xorbs = nil

@@ -16,18 +16,18 @@ type openXorb struct {
 	packed int        // the most bytes they can have packed
 	hash   codec.Hash // of the xorb, once it is cut
 
-	body []byte // of the placer: the packed chunks
+	body []byte // of the assembler: the packed chunks
 	ends []uint32
 }
 
-// isCut says that g is a xorb and gets no more chunks.
+// isCut reports whether x gets no more chunks.
 func (x *openXorb) isCut() bool { return !x.hash.IsZero() }
 
 // maxPacked is the most bytes that a chunk can have packed: it is never packed by a
 // scheme that makes it larger.
 func maxPacked(size int) int { return xorb.ChunkHeaderSize + size }
 
-// root returns the hash of a xorb of the chunks of g.
+// root returns the hash of the xorb that the chunks of x make.
 func (x *openXorb) root() codec.Hash {
 	leaves := make([]merkle.Leaf, len(x.hashes))
 	for i, h := range x.hashes {
@@ -38,11 +38,11 @@ func (x *openXorb) root() codec.Hash {
 
 // A location is where a chunk is.
 type location struct {
-	g     *openXorb
+	xorb  *openXorb
 	index uint32
 }
 
-func (l location) plus(n int) location { return location{l.g, l.index + uint32(n)} }
+func (l location) plus(n int) location { return location{l.xorb, l.index + uint32(n)} }
 
 // A term is a codec.Term whose xorb may not have a name yet.
 type term struct {
@@ -58,67 +58,68 @@ func (t *term) end() location { return t.first.plus(int(t.chunks)) }
 // If two chunks have the same word, it finds the last one; the other one may be stored again.
 type index struct {
 	refs   map[uint64]ref
-	groups []*openXorb // by id
+	xorbs  []*openXorb // by id
 	unused []uint32    // ids
 }
 
-type ref struct{ group, index uint32 }
+// A ref is a location by the id of its xorb.
+type ref struct{ xorb, index uint32 }
 
 func newIndex() *index { return &index{refs: map[uint64]ref{}} }
 
-// newXorb returns an empty group.
-func (x *index) newXorb() *openXorb {
-	g := new(openXorb)
-	if n := len(x.unused); n > 0 {
-		g.id, x.unused = x.unused[n-1], x.unused[:n-1]
-		x.groups[g.id] = g
-		return g
+// newXorb returns a xorb without chunks.
+func (ix *index) newXorb() *openXorb {
+	x := new(openXorb)
+	if n := len(ix.unused); n > 0 {
+		x.id, ix.unused = ix.unused[n-1], ix.unused[:n-1]
+		ix.xorbs[x.id] = x
+		return x
 	}
-	g.id = uint32(len(x.groups))
-	x.groups = append(x.groups, g)
-	return g
+	x.id = uint32(len(ix.xorbs))
+	ix.xorbs = append(ix.xorbs, x)
+	return x
 }
 
-func (x *index) find(chunk codec.Hash) (location, bool) {
-	r, ok := x.refs[chunk.Word(3)]
-	if !ok || x.groups[r.group].hashes[r.index] != chunk {
+func (ix *index) find(chunk codec.Hash) (location, bool) {
+	r, ok := ix.refs[chunk.Word(3)]
+	if !ok || ix.xorbs[r.xorb].hashes[r.index] != chunk {
 		return location{}, false
 	}
-	return location{x.groups[r.group], r.index}, true
+	return location{ix.xorbs[r.xorb], r.index}, true
 }
 
-// add notes that the last chunk of g is new. If g has the chunk already, the first location
+// add notes that the last chunk of x is new. If x has the chunk already, the first location
 // counts: a run of equal chunks is longest from there.
-func (x *index) add(g *openXorb) {
-	last := ref{g.id, uint32(len(g.hashes) - 1)}
-	chunk := g.hashes[last.index]
-	if at, ok := x.find(chunk); !ok || at.g != g {
-		x.refs[chunk.Word(3)] = last
+func (ix *index) add(x *openXorb) {
+	last := ref{x.id, uint32(len(x.hashes) - 1)}
+	chunk := x.hashes[last.index]
+	if at, ok := ix.find(chunk); !ok || at.xorb != x {
+		ix.refs[chunk.Word(3)] = last
 	}
 }
 
 // move notes that the chunks of from went behind the first n of to, and forgets from.
-func (x *index) move(from, to *openXorb, n int) {
+func (ix *index) move(from, to *openXorb, n int) {
 	for i, h := range from.hashes {
-		if r := (ref{from.id, uint32(i)}); x.refs[h.Word(3)] == r {
-			x.refs[h.Word(3)] = ref{to.id, uint32(n + i)}
+		if r := (ref{from.id, uint32(i)}); ix.refs[h.Word(3)] == r {
+			ix.refs[h.Word(3)] = ref{to.id, uint32(n + i)}
 		}
 	}
-	x.release(from)
+	ix.release(from)
 }
 
-// forget takes out the chunks of g.
-func (x *index) forget(g *openXorb) {
-	for i, h := range g.hashes {
-		if r := (ref{g.id, uint32(i)}); x.refs[h.Word(3)] == r {
-			delete(x.refs, h.Word(3))
+// forget takes out the chunks of x.
+func (ix *index) forget(x *openXorb) {
+	for i, h := range x.hashes {
+		if r := (ref{x.id, uint32(i)}); ix.refs[h.Word(3)] == r {
+			delete(ix.refs, h.Word(3))
 		}
 	}
-	x.release(g)
+	ix.release(x)
 }
 
-func (x *index) release(g *openXorb) {
-	x.groups[g.id] = nil
-	x.unused = append(x.unused, g.id)
-	g.hashes, g.sizes = nil, nil
+func (ix *index) release(x *openXorb) {
+	ix.xorbs[x.id] = nil
+	ix.unused = append(ix.unused, x.id)
+	x.hashes, x.sizes = nil, nil
 }

@@ -117,11 +117,11 @@ type Writer struct {
 	tasks      chan func(*worker) // for the workers
 	toSum      []chan part        // for the goroutines that compute SHA-256
 	lane       int                // of toSum, for the file that was begun last
-	toDedupe   chan *batch        // for the goroutine that decides
-	toAssemble chan *batch        // for the goroutine that puts packed chunks in their places
+	toDedupe   chan *batch        // for the deduper
+	toAssemble chan *batch        // for the assembler
 	free       chan *batch        // nil: one that is to be made
 
-	storedShards shards // of the placer, for the decider
+	storedShards storedShards // of the assembler, for the deduper
 	running      sync.WaitGroup
 	ctx          context.Context // ended by the first error
 	cancel       context.CancelCauseFunc
