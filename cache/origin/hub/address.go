@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -71,7 +72,7 @@ func ParseOwner(text string) (owner string, ok bool) {
 	owner, ok = strings.CutPrefix(text, Scheme)
 	owner = strings.TrimSuffix(owner, "/")
 	_, isType := addressTypes[owner]
-	return owner, ok && !isType && len(owner) < maxID && namePart.MatchString(owner) && !strings.Contains(owner, "..")
+	return owner, ok && !isType && len(owner) < maxID && areNameParts(owner)
 }
 
 // Source returns the address of a repository on the branch main.
@@ -107,8 +108,25 @@ func (a *Address) checkName() error {
 		return errors.New("the form is hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]")
 	case len(id) > maxID:
 		return fmt.Errorf("the name of a repository has at most %d bytes, this one has %d", maxID, len(id))
-	case !namePart.MatchString(a.Owner) || !namePart.MatchString(a.Name) || strings.Contains(id, ".."):
+	case !areNameParts(a.Owner, a.Name):
 		return fmt.Errorf("%.100q is no name of a repository: it has letters, digits, and inside also . _ -", id)
+	}
+	return nil
+}
+
+// areNameParts reports whether the Hub allows the parts of a name.
+func areNameParts(parts ...string) bool {
+	return !slices.ContainsFunc(parts, func(p string) bool { return !namePart.MatchString(p) || strings.Contains(p, "..") })
+}
+
+// CheckName returns a refusal unless this server and ParseAddress can find a repository of this name.
+func CheckName(id RepoID) error {
+	parts := strings.Split(id.Name, "/")
+	switch {
+	case len(parts) > 2 || len(id.Name) > maxID || !areNameParts(parts...):
+		return badRequest("the name of a repository must be NAME or OWNER/NAME of letters, digits, and inside also . _ -, at most 96 bytes")
+	case id.Type == Model && (parts[0] == "api" || addressTypes[parts[0]] != ""):
+		return badRequest("the name of a model must not begin with api, models, datasets, spaces or buckets; choose another owner")
 	}
 	return nil
 }

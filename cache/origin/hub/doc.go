@@ -14,7 +14,7 @@
 //	Content         the bytes of their files
 //	Tokens          tokens for the CAS API
 //	Writes          the write side, package hubwrite; Target is the path of a request
-//	RepoOf          the repository in a path; IsRepoName checks a name
+//	RepoOf          the repository in a path; IsRepoName checks a name, CheckName a new one
 //	SendJSON, Base  a document as the answer; the address of the server in it
 //	Refusal         an error with the status of its answer
 //

@@ -253,6 +253,9 @@ func tokenHeader(r *http.Request, t WriteToken) map[string]string {
 
 // serveCommit makes a commit.
 func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+	if err := hub.CheckName(t.Repo); err != nil {
+		return err
+	}
 	release, err := h.acquire(r, h.commits)
 	if err != nil {
 		return err
@@ -303,10 +306,19 @@ func idOf(kind, organization, name string) (hub.RepoID, error) {
 	switch {
 	case id.Type != hub.Model && id.Type != hub.Dataset && id.Type != hub.Space:
 		return id, refuse("the type of a repository must be model, dataset or space")
-	case !hub.IsRepoName(id.Name) || strings.ContainsFunc(id.Name, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return id, refuse("the name of a repository must be NAME or OWNER/NAME in plain characters")
+	case !hub.IsRepoName(id.Name):
+		return id, refuse("the name of a repository must be NAME or OWNER/NAME")
 	}
 	return id, nil
+}
+
+// newID is idOf for a new name of a repository.
+func newID(kind, organization, name string) (hub.RepoID, error) {
+	id, err := idOf(kind, organization, name)
+	if err != nil {
+		return id, err
+	}
+	return id, hub.CheckName(id)
 }
 
 // sendTaken sends the answer for a name that is taken. Clients that accept an existing repository
@@ -326,7 +338,7 @@ func (h *handler) serveCreate(w http.ResponseWriter, r *http.Request) error {
 	if err := h.readJSON(w, r, maxSmallBody, &in); err != nil {
 		return err
 	}
-	id, err := idOf(in.Type, in.Organization, in.Name)
+	id, err := newID(in.Type, in.Organization, in.Name)
 	switch {
 	case err != nil:
 		return err
@@ -370,7 +382,7 @@ func (h *handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	to, err := idOf(in.Type, "", in.ToRepo)
+	to, err := newID(in.Type, "", in.ToRepo)
 	if err != nil {
 		return err
 	}
