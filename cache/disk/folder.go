@@ -20,7 +20,9 @@ type folder struct {
 	opened openFiles
 }
 
-func newFolder(f vfs.Dir) *folder { return &folder{Dir: f, index: index.New()} }
+func newFolder(f vfs.Dir) *folder {
+	return &folder{Dir: f, index: index.New(), opened: openFiles{limit: maxOpen(descriptorLimit())}}
+}
 
 // close closes all files except whole files.
 func (d *folder) close() error {

@@ -6,15 +6,26 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xetfs/xetfs/cache/disk/internal/index"
 	"github.com/xetfs/xetfs/cache/disk/internal/vfs"
 )
 
-// maxOpen is the number of segments that stay open for reading.
-const maxOpen = 256
+// maxOpen returns the number of segments that stay open for reading, in a process that may have
+// some descriptors. Most of them are for other files and connections.
+func maxOpen(descriptors uint64) int { return int(min(256, max(1, descriptors/8))) }
+
+// descriptorLimit returns the number of descriptors that this process may have.
+func descriptorLimit() uint64 {
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it does not fail
+	return limit.Cur
+}
 
 // openFiles keeps segments open, and closes those that were not read for the longest time.
 type openFiles struct {
+	limit    int // of segments
 	mu       sync.Mutex
 	segments []*index.Segment // guarded by mu
 	hand     int              // guarded by mu
@@ -79,7 +90,7 @@ func (o *openFiles) put(s *index.Segment, f *segmentFile) (vfs.File, error) {
 // makeRoom returns the file that is closed in favor of another one, nil if there is
 // room. The caller holds mu.
 func (o *openFiles) makeRoom() *segmentFile {
-	if len(o.segments) < maxOpen {
+	if len(o.segments) < o.limit {
 		return nil
 	}
 	for range 2 * len(o.segments) {
