@@ -21,10 +21,25 @@ type DiskCache struct {
 	events *cacheEvents
 }
 
+// minDescriptors is the limit of descriptors that a mount with a disk cache needs, with connections to two servers.
+const minDescriptors = 40
+
+var errFewDescriptors = errors.New("the limit of descriptors is too low")
+
+// descriptorLimit returns the number of descriptors that this process may have.
+func descriptorLimit() uint64 {
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it does not fail
+	return limit.Cur
+}
+
 // Open opens the disk cache. Its events go to the log.
 func (f *CacheFolder) Open(log *slog.Logger) (*DiskCache, error) {
 	if f.Err != nil {
 		return nil, f.Err
+	}
+	if limit := descriptorLimit(); f.Options.TakeOver && limit < minDescriptors {
+		return nil, fmt.Errorf("disk cache %s: %w: %d; raise it: ulimit -n 1024", f.Path, errFewDescriptors, limit)
 	}
 	events := newCacheEvents(log)
 	o := f.Options
@@ -97,7 +112,8 @@ func (s *Source) openDisk(o *Options) (err error) {
 }
 
 // OpenOrWarn opens the disk cache. It returns nil for a nil f. A failure is a warning, which is
-// logged, too. It is an error for a named folder that is unfit or belongs to another user.
+// logged, too. It is an error for a named folder that is unfit or belongs to another user, and with
+// too few descriptors.
 func (f *CacheFolder) OpenOrWarn(log *slog.Logger, warn func(text string)) (*DiskCache, error) {
 	if f == nil {
 		return nil, nil
@@ -108,7 +124,7 @@ func (f *CacheFolder) OpenOrWarn(log *slog.Logger, warn func(text string)) (*Dis
 	}
 	c, err := f.Open(log)
 	switch {
-	case err != nil && f.Named && errors.Is(err, iofs.ErrPermission):
+	case err != nil && f.Named && (errors.Is(err, iofs.ErrPermission) || errors.Is(err, errFewDescriptors)):
 		return nil, err
 	case err != nil && f.Named && isRefused(err):
 		return nil, ArgumentError{fmt.Errorf("%w; name another folder with --cache-dir", err)}
