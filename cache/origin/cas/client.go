@@ -113,6 +113,10 @@ func (c *Client) Connect() {
 	c.background.Go(func() { _, _ = c.tokens.get(c.closing) })
 }
 
+// RetryToken makes the next read request a token, although the TokenSource has just returned
+// origin.ErrNotFound. The caller has seen the repository since.
+func (c *Client) RetryToken() { c.tokens.retryAbsent() }
+
 // Close ends background requests, closes the connections and stores what was learned. No other
 // call may run.
 func (c *Client) Close() {

@@ -840,6 +840,57 @@ func TestTokenSourceRefuses(t *testing.T) {
 	}
 }
 
+// RetryToken ends the memory of an absent repository, and not that of a lack of permission.
+func TestRetryToken(t *testing.T) {
+	b, f := sample(t)
+	forbidden := b.Add(origintest.Random(2, 2000), 1000)
+	server := serveCAS(t, b.Store(), casserve.HandlerOptions{})
+	tests := []struct {
+		name    string
+		err     error
+		retries bool
+	}{
+		{"no permission", fmt.Errorf("gated: %w", iofs.ErrPermission), false},
+		{"no repository", fmt.Errorf("deleted: %w", origin.ErrNotFound), true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err, value := tt.err, "old"
+			clock := newClock()
+			c := newClient(t, server, cas.Options{Now: clock.now, Tokens: cas.TokenFunc(func(context.Context) (cas.Token, error) {
+				return cas.Token{URL: server.URL, Value: value, Lifetime: time.Hour}, err
+			})})
+			open := func(id codec.FileID, isRefused bool) {
+				t.Helper()
+				c.Forget(id)
+				switch _, err := c.FileInfo(t.Context(), id); {
+				case isRefused && !errors.Is(err, tt.err), !isRefused && err != nil:
+					t.Errorf("FileInfo = %v, refused %t", err, isRefused)
+				}
+			}
+			open(f.ID(), true)
+			err = nil
+			open(f.ID(), true)
+			c.RetryToken()
+			open(f.ID(), !tt.retries)
+			if !tt.retries {
+				return
+			}
+			// The token is that of a former repository with the same name.
+			server.intercept(status(403, func(r *http.Request) bool {
+				return r.Header.Get("Authorization") == "Bearer old" && isPlanOf(r, forbidden)
+			}))
+			clock.advance(3 * time.Second)
+			err = tt.err
+			open(forbidden.ID(), true)
+			err, value = nil, "new"
+			open(forbidden.ID(), true)
+			c.RetryToken()
+			open(forbidden.ID(), false)
+		})
+	}
+}
+
 // A server may refuse all tokens for one file, and accept them for others. It gets a bounded number of
 // requests for that file.
 func TestTokenRefusedForOneFile(t *testing.T) {

@@ -26,7 +26,7 @@ type Token struct {
 
 // A TokenSource returns a new token with each call. Its errors contain no secrets. The Client
 // calls it once for all waiting requests, and in the background from 30 s before the end of a token on.
-// It remembers io/fs.ErrPermission and origin.ErrNotFound for 10 s.
+// It remembers io/fs.ErrPermission and origin.ErrNotFound for 10 s, see also Client.RetryToken.
 type TokenSource interface {
 	Token(ctx context.Context) (Token, error)
 }
@@ -226,6 +226,18 @@ func (ts *tokens) forbiddenLocked(t *activeToken, path string, hasReplaced bool)
 		return ts.forbidden
 	}
 	return nil
+}
+
+// retryAbsent ends the memory of a repository that the TokenSource has not found.
+func (ts *tokens) retryAbsent() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if errors.Is(ts.refusal, origin.ErrNotFound) {
+		ts.next, ts.refusal = time.Time{}, nil
+	}
+	if errors.Is(ts.forbidden, origin.ErrNotFound) {
+		ts.useless = time.Time{}
+	}
 }
 
 // accept records that the server has accepted a token.

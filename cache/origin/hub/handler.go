@@ -179,10 +179,10 @@ func refusalOf(err error) *Refusal {
 		return &Refusal{http.StatusNotFound, "EntryNotFound", "Entry not found"}
 	case errors.Is(err, origin.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &Refusal{http.StatusServiceUnavailable, "", "the store cannot be read just now"}
-	case errors.Is(err, iofs.ErrPermission):
-		return &Refusal{http.StatusForbidden, "", "the upstream refuses the token of this server"}
 	case errors.Is(err, origin.ErrNotFound): // no code: clients take EntryNotFound for a file that never existed
 		return &Refusal{http.StatusNotFound, "", "the store no longer has the content"}
+	case errors.Is(err, iofs.ErrPermission):
+		return &Refusal{http.StatusForbidden, "", "the upstream refuses the token of this server"}
 	}
 	return &Refusal{http.StatusInternalServerError, "", "it cannot be read"}
 }

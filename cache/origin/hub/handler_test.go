@@ -417,6 +417,7 @@ func TestContentErrors(t *testing.T) {
 	}{
 		{"refused token", &StatusError{"secret: the Hub refuses the token", iofs.ErrPermission}, 403, "the upstream refuses the token of this server"},
 		{"lost content", fmt.Errorf("secret: %w", origin.ErrNotFound), 404, "the store no longer has the content"},
+		{"no token for a deleted repository", fmt.Errorf("%w: secret: %w", iofs.ErrPermission, origin.ErrNotFound), 404, "the store no longer has the content"},
 		{"part that the upstream lacks", fmt.Errorf("%w: secret: %v", origin.ErrUnavailable, origin.ErrNotFound), 503, "the store cannot be read just now"},
 		{"both", fmt.Errorf("%w: secret: %w", origin.ErrUnavailable, origin.ErrNotFound), 503, "the store cannot be read just now"},
 		{"damage", errors.New("secret: chunk 3 is corrupt"), 500, "it cannot be read"},

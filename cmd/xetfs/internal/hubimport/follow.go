@@ -98,6 +98,9 @@ func (im *Importer) poll(ctx context.Context) (err error) {
 		tag = "" // the commit is listed again, although it did not change
 	}
 	st, err := im.repo.Resolve(ctx, tag)
+	if im.o.Seen != nil && (err == nil || isUnchanged(err)) {
+		im.o.Seen()
+	}
 	if isUnchanged(err) {
 		return nil
 	}

@@ -523,6 +523,29 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// Follow reports each answer for the revision, and no refusal.
+func TestFollowSeen(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	seen := 0
+	im := f.open(t, "hf://org/m", func(o *Options) { o.Seen = func() { seen++ } })
+	update(t, im)
+	poll := func(want int) {
+		t.Helper()
+		_ = im.poll(t.Context())
+		if seen != want {
+			t.Errorf("%d answers are reported, want %d", seen, want)
+		}
+	}
+	poll(1) // unchanged
+	f.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+	poll(2)
+	f.Lock()
+	f.Codes = map[string]int{"/api/": 404}
+	f.Unlock()
+	poll(2)
+}
+
 // A process with a slow listing publishes an older commit behind a newer one. The next poll of the other
 // process corrects that, and later polls list nothing.
 func TestPollAfterOlderCommit(t *testing.T) {

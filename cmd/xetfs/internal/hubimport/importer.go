@@ -40,6 +40,9 @@ type Options struct {
 	// Versions is the number of versions from which on a start makes a new catalog; 0: 1,000.
 	Versions uint64
 
+	// Seen is called by Follow whenever the Hub has answered for the revision. nil: no call.
+	Seen func()
+
 	Logger *slog.Logger // nil: no log
 }
 

@@ -80,9 +80,16 @@ func (h *hubSource) open(ctx context.Context, address string) error {
 		folder = h.temp
 	}
 	h.Importer, err = hubimport.Open(ctx, h.repo, hubimport.Options{
-		Folder: folder, Offline: h.offline, KeepDeleted: h.remote.KeepDeleted, Logger: h.remote.Log,
+		Folder: folder, Offline: h.offline, KeepDeleted: h.remote.KeepDeleted, Logger: h.remote.Log, Seen: h.seen,
 	})
 	return err
+}
+
+// seen is hubimport.Options.Seen. The repository may have been absent for a moment.
+func (h *hubSource) seen() {
+	if h.xet != nil {
+		h.xet.RetryToken()
+	}
 }
 
 // tokenFunc returns the token as it is now. With too many open files, it returns the last one.

@@ -108,6 +108,9 @@ func OpenSource(ctx context.Context, folder string, o Options) (*Source, error) 
 		s.Close()
 		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
+	if s.hub != nil {
+		s.hub.follow(o.Follow) // it uses the CAS client
+	}
 	return s, nil
 }
 
@@ -139,7 +142,6 @@ func (s *Source) openHub(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	s.Symbol = s.hub.Symbol()
-	s.hub.follow(o.Follow)
 	return s.openKeyed(s.hub.Folder())
 }
 
