@@ -72,6 +72,11 @@ func (h *hubSource) open(ctx context.Context, address string) error {
 	if err != nil {
 		return ArgumentError{err}
 	}
+	if !h.offline && strings.HasPrefix(h.repo.Endpoint(), "https:") {
+		if err := checkAuthorities(h.remote.getenv); err != nil {
+			return err
+		}
+	}
 	folder := filepath.Join(h.remote.CacheDir, hubName)
 	if h.remote.CacheDir == "" {
 		if h.temp, err = os.MkdirTemp("", "xetfs-hub-"); err != nil {

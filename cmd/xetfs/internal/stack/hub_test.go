@@ -20,10 +20,10 @@ const hubCanary = "hf_CANARY7f3a"
 func openHubSource(t *testing.T, s *hubtest.Server, address string, env map[string]string, change ...func(*Options)) (*Source, error) {
 	t.Helper()
 	getenv := func(name string) string {
-		if name == "HF_ENDPOINT" {
-			return s.URL
+		if value, ok := env[name]; ok || name != "HF_ENDPOINT" {
+			return value
 		}
-		return env[name]
+		return s.URL
 	}
 	o := Options{
 		Budget: DivideMemory(64 << 20), Log: slog.New(slog.DiscardHandler),
@@ -51,6 +51,9 @@ func TestHubSourceErrors(t *testing.T) {
 		{"offline", "hf://org/m", map[string]string{"HF_HUB_OFFLINE": "1"}, origin.ErrUnavailable, "hf://org/m: origin unavailable: HF_HUB_OFFLINE is set"},
 		{"bad revision", "hf://org/m@..", nil, nil, `hf://org/m@..: ".." is no revision: it has letters, digits, and inside also . _ + = @ - and %2F`},
 		{"token file", "hf://org/m", map[string]string{"HF_TOKEN_PATH": "/absent"}, nil, "hf://org/m: the token of the Hub: /absent: no such file or directory"},
+		{"file of authorities", "hf://org/m", map[string]string{"HF_ENDPOINT": "https://127.0.0.1:1", "SSL_CERT_FILE": "/absent"}, nil, "hf://org/m: SSL_CERT_FILE: /absent: no such file or directory"},
+		{"no authority", "hf://org/m", map[string]string{"HF_ENDPOINT": "https://127.0.0.1:1", "SSL_CERT_FILE": "/dev/null"}, nil, "hf://org/m: SSL_CERT_FILE: /dev/null: no certificate in PEM form"},
+		{"file of authorities without TLS", "hf://org/absent", map[string]string{"SSL_CERT_FILE": "/absent"}, iofs.ErrNotExist, "hf://org/absent: no such repository, or a private one; check the name, and for a private one set HF_TOKEN, or run hf auth login"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

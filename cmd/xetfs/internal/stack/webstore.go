@@ -17,7 +17,7 @@ func openWeb(address string, r Remote) (ReadStore, error) {
 		return web.Open(address, o)
 	}
 	if u.Scheme == "https" {
-		if _, err := rootCAs(r.Getenv, "SSL_CERT_FILE"); err != nil { // crypto/x509 would ignore the file
+		if err := checkAuthorities(r.Getenv); err != nil {
 			return nil, err
 		}
 	}
@@ -27,6 +27,12 @@ func openWeb(address string, r Remote) (ReadStore, error) {
 	}
 	o.Authorization = c.Authorization
 	return web.Open(address, o)
+}
+
+// checkAuthorities returns an error for a SSL_CERT_FILE without a certificate, which crypto/x509 would ignore.
+func checkAuthorities(getenv func(string) string) error {
+	_, err := rootCAs(getenv, "SSL_CERT_FILE")
+	return err
 }
 
 // credentials returns the files with the credentials for a host. The order is the file that
