@@ -98,6 +98,8 @@ func ReadCommit(body io.Reader, l Limits) (*Commit, error) {
 	lines := &lineReader{r: bufio.NewReaderSize(body, 64<<10), left: l.Body}
 	line, err := lines.next(l.Texts)
 	switch {
+	case errors.Is(err, errLongLine):
+		return nil, tooLarge("the title and description of the commit have more than %d bytes in JSON; shorten the description", l.Texts)
 	case errors.Is(err, io.EOF):
 		return nil, refuse("the commit is empty; its first line must be the header")
 	case err != nil:
@@ -143,6 +145,9 @@ type operations struct {
 // next returns the next operation, or io.EOF.
 func (o *operations) next() (Operation, error) {
 	line, err := o.lines.next(o.l.Line)
+	if errors.Is(err, errLongLine) {
+		err = tooLarge("a line of the commit is longer than %d bytes; upload large files by Xet or LFS", o.l.Line)
+	}
 	if err != nil {
 		return Operation{}, err
 	}
@@ -332,6 +337,9 @@ type lineReader struct {
 	buf  []byte
 }
 
+// errLongLine is the error of a line above its limit.
+var errLongLine = errors.New("long line")
+
 // next returns the next line that is not empty, without its end. It is valid until the next call.
 // The error is io.EOF behind the last line.
 func (lr *lineReader) next(limit int) ([]byte, error) {
@@ -352,7 +360,7 @@ func (lr *lineReader) line(limit int) ([]byte, error) {
 			return nil, tooLarge("the commit is too large; send several commits")
 		}
 		if len(lr.buf)+len(part) > limit {
-			return nil, tooLarge("a line of the commit is longer than %d bytes; upload large files by Xet or LFS", limit)
+			return nil, errLongLine
 		}
 		lr.buf = append(lr.buf, part...)
 		switch {

@@ -95,7 +95,7 @@ func TestHostileCommits(t *testing.T) {
 		{"two headers", header + header, 400, "one header"},
 		{"no title", `{"key":"header","value":{"summary":" "}}`, 400, "summary"},
 		{"a title of two lines", `{"key":"header","value":{"summary":"a\nb"}}`, 400, "one line"},
-		{"a long header", `{"key":"header","value":{"summary":"` + strings.Repeat("a", 3000) + `"}}`, 413, "longer than 2000"},
+		{"a long header", `{"key":"header","value":{"summary":"` + strings.Repeat("a", 3000) + `"}}`, 413, "title and description of the commit have more than 2000"},
 		{"a parent that is none", `{"key":"header","value":{"summary":"a","parentCommit":"main"}}`, 400, "40 hex digits"},
 		{"no JSON", header + "nonsense\n", 400, "line 2 of the commit"},
 		{"half a line", header + file("a")[:30], 400, "not a JSON object"},
