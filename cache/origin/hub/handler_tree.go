@@ -19,7 +19,7 @@ import (
 // Bounds of one answer.
 const (
 	maxEntries   = 1000    // of one page of a tree
-	maxPaths     = 1000    // of one request for paths-info
+	maxPaths     = 9000    // of one request for paths-info; package net/url refuses forms with more than 10,000 values
 	maxPathsBody = 1 << 20 // bytes
 )
 
@@ -193,11 +193,8 @@ func readPaths(w http.ResponseWriter, r *http.Request) (paths []string, expand b
 	} else if err = r.ParseForm(); err == nil {
 		paths, expand = r.PostForm["paths"], isTrue(r.PostForm.Get("expand"))
 	}
-	switch {
-	case err != nil:
-		return nil, false, badRequest("the body must be JSON or a form with paths, of at most 1 MiB")
-	case len(paths) > maxPaths:
-		return nil, false, badRequest("at most 1000 paths in one request")
+	if err != nil || len(paths) > maxPaths {
+		return nil, false, badRequest(fmt.Sprintf("the body must be JSON or a form, with at most %d paths and 1 MiB", maxPaths))
 	}
 	return paths, expand, nil
 }
