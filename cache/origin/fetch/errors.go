@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -137,14 +138,24 @@ func (a *answer) check() error {
 	return a.statusError()
 }
 
-// classify returns the result of Options.Classify.
+// classify returns the result of Options.Classify, or the error of a server that speaks https.
 func (a *answer) classify() error {
-	if a.c.o.Classify == nil || a.StatusCode == http.StatusSwitchingProtocols {
+	isBad := a.StatusCode == http.StatusBadRequest && a.Request.URL.Scheme == "http"
+	if a.c.o.Classify == nil && !isBad || a.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
 	body, _ := origin.ReadBounded(a, 0, smallBody) // without a complete one, status and headers decide
+	switch {
+	case isBad && tlsOnly.Match(body):
+		return &origin.HintError{Err: fmt.Errorf("%w: the server speaks https, not http", origin.ErrUnavailable), Tries: 1}
+	case a.c.o.Classify == nil:
+		return nil
+	}
 	return a.c.o.Classify(a.Response, body)
 }
+
+// tlsOnly matches what Go, nginx and Apache answer to http on a port for https.
+var tlsOnly = regexp.MustCompile("HTTP request to an HTTPS server|HTTP request was sent to HTTPS port|plain HTTP to an SSL-enabled server port")
 
 // statusError returns the error of a status.
 func (a *answer) statusError() error {

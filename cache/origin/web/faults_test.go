@@ -579,6 +579,7 @@ func TestSaidAtOnce(t *testing.T) {
 		{"a certificate of an unknown authority", secret.URL, 1, "signed by an unknown authority; add it with SSL_CERT_FILE"},
 		{"a certificate of another", strings.Replace(secret.URL, "127.0.0.1", "localhost", 1), 1, "certificate"},
 		{"http, not https", strings.Replace(page, "http:", "https:", 1), 1, "the server speaks http, not https"},
+		{"https, not http", strings.Replace(secret.URL, "https:", "http:", 1), 1, "the server speaks https, not http"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
