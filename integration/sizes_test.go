@@ -14,9 +14,9 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
-	"cache/origin/cas":         4260,
-	"cache/origin/fetch":       3020,
-	"cache/origin/hub":         3250,
+	"cache/origin/cas":         4280,
+	"cache/origin/fetch":       3030,
+	"cache/origin/hub":         3270,
 	"cache/origin/origintest":  3220,
 	"cmd/xetfs":                6900,
 	"cmd/xetfs/internal/serve": 3440,
