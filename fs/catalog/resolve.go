@@ -16,7 +16,7 @@ func (c *StoreCatalog) Latest(ctx context.Context, symbol string) (names.Row, er
 		return names.Row{}, err
 	}
 	if seen.Ref.Latest == nil {
-		return names.Row{}, absentVersionError(symbol, "all versions were deleted")
+		return names.Row{}, absentVersionError(symbol, "all versions were deleted, or moved to another symbol")
 	}
 	return *seen.Ref.Latest, nil
 }

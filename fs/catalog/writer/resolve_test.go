@@ -86,7 +86,7 @@ func TestAsOf(t *testing.T) {
 			{"m", "ver:" + root0.Identity.String(), "0: a=0"},
 			{"whatever", "ver:" + root0.Identity.String(), "0: a=0"},
 			{"m", "ver:" + strings.Repeat("a", 64), "ENOENT no version and no snapshot has the tree ver:" + strings.Repeat("a", 64)},
-			{"gone", "", "ENOENT all versions were deleted"},
+			{"gone", "", "ENOENT all versions were deleted, or moved to another symbol"},
 			{"gone", "0", "ENOENT version 0 was deleted, by change 2"},
 			{"gone", "-1", "ENOENT no version -1, the number of live versions is 0"},
 			{"gone", "2100-01-01", "ENOENT no live version is from 2100-01-01T23:59:59.999999999Z or before"},

@@ -122,7 +122,7 @@ func TestDelete(t *testing.T) {
 		{"m", []uint64{3, 3}, "", "2: a=2", "m"},
 		{"m", []uint64{0, 3}, "version 3 was deleted", "2: a=2", "m"},
 		{"m", []uint64{0}, "", "2: a=2", "m"},
-		{"m", []uint64{2, 1}, "", "ENOENT all versions were deleted", ""},
+		{"m", []uint64{2, 1}, "", "ENOENT all versions were deleted, or moved to another symbol", ""},
 	}
 	for _, tt := range tests {
 		err := d.Delete(t.Context(), tt.symbol, tt.numbers...)
