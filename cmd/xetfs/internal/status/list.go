@@ -124,11 +124,15 @@ func Fill(ctx context.Context, mounts []Mount, reader []string, limit time.Durat
 	for _, m := range mounts {
 		child.Args = append(child.Args, m.Dir)
 	}
-	out, err := child.StdoutPipe()
+	out, in, err := os.Pipe() // Wait closes that of StdoutPipe, and the last answers are lost
 	if err != nil {
 		return err
 	}
-	if err := child.Start(); err != nil {
+	child.Stdout = in
+	err = child.Start()
+	in.Close()
+	if err != nil {
+		out.Close()
 		return fmt.Errorf("the figures cannot be read: %w", err)
 	}
 	answers := make(chan answer)
@@ -162,7 +166,8 @@ type answer struct {
 }
 
 // receive passes the lines of PrintAll to answers until done is closed.
-func receive(r io.Reader, answers chan<- answer, done <-chan struct{}) {
+func receive(r io.ReadCloser, answers chan<- answer, done <-chan struct{}) {
+	defer r.Close()
 	defer close(answers)
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
