@@ -253,6 +253,10 @@ func TestServeWriteTokens(t *testing.T) {
 	if status, _, body := get(t, address+"/v2/reconstructions/"+header.Get("X-Xet-Hash"), token.Get("X-Xet-Access-Token")); status != 200 {
 		t.Errorf("a token for uploads reads with status %d: %s", status, body)
 	}
+	// Clients take a 404 for a server without grants, and upload plainly.
+	if status, body := send(t, "POST", address+"/v1/xorb-grants/default/x", token.Get("X-Xet-Access-Token"), "{}"); status != 404 {
+		t.Errorf("a grant: status %d, %s", status, body)
+	}
 	_, who := send(t, "GET", address+"/api/whoami-v2", writer, "")
 	if !strings.Contains(who, `"role":"write"`) {
 		t.Errorf("whoami: %s", who)

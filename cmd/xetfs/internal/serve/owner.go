@@ -105,7 +105,7 @@ func (ow *Owner) routes(a Access) http.Handler {
 	ow.none = hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{hub.ErrRepoNotFound}, User: a.User})
 	api := a.Require(http.HandlerFunc(ow.serveHub))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if casPath.MatchString(r.URL.Path) {
+		if isCASPath(r.URL.Path) {
 			ow.serveXet(w, r)
 			return
 		}

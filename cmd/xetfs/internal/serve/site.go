@@ -17,7 +17,7 @@ const StorePath = "/-/store/"
 //
 //	/-/store/KEY            the plain layout, for mounts of the whole store
 //	/KEY                    the same, for mounts of the address alone
-//	casPath                 the CAS API, like /v1/shards; also the paths of plans in old clients
+//	/v1/…, /v2/…            the CAS API, except files of owners with these names; also old paths of plans
 //	all others              the Hub API
 //
 // Without Repos it serves the plain layout alone, at the top. The plain layout and the statistics
@@ -110,7 +110,7 @@ func (s *Site) route(path string) route {
 		return routeStore
 	case hasXet && strings.HasPrefix(path, transferPath):
 		return routeXorbs
-	case hasXet && casPath.MatchString(path):
+	case hasXet && isCASPath(path):
 		return routeCAS
 	case s.Owner == nil && (strings.HasPrefix(path, StorePath) || isStorePath(path)):
 		return routeStore

@@ -66,8 +66,15 @@ func oldPlans(p string) (hash string, ok bool) {
 	return hash, ok
 }
 
-// casPath matches the paths of the CAS API, but none of a repository of an owner v1, v2 or reconstructions.
-var casPath = regexp.MustCompile(`^/v[12]/(shards|reconstructions|(reconstructions|files|(xorbs|chunks|transfer)/default)/[^/]*)$|^/reconstructions?/[^/]*$`)
+// isCASPath reports whether a path belongs to the CAS API. Clients also request paths that this server does not
+// have, and need a 404 for their token. Files of the owners v1, v2 and reconstructions belong to the Hub API.
+func isCASPath(p string) bool {
+	_, isOld := oldPlans(p)
+	return (isOld || strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")) && !ownedFile.MatchString(p)
+}
+
+// ownedFile matches paths of a repository of a two-segment name: its files, and those of git-lfs.
+var ownedFile = regexp.MustCompile(`^/[^/]+/[^/]+(/(resolve|raw)/|\.git/info/lfs/)`)
 
 // ServeHTTP implements http.Handler.
 func (x *Xet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
