@@ -18,6 +18,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/codectest"
 )
 
 // An edge answers plans with addresses at a server, and fails the transfers of another server.
@@ -282,4 +283,37 @@ func TestMovesBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+// All files are read while new plans name an unavailable server and another one in turn.
+func TestServersInTurn(t *testing.T) {
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+				var files []*origintest.File
+				for i := range 30 {
+					files = append(files, b.Add(codectest.Bytes(uint64(i), 200_000), 8000))
+				}
+				e := newEdge(t, b.Store(), fail)
+				var plans atomic.Int64
+				e.api = newHandler(b.Store(), casserve.HandlerOptions{Base: func(*http.Request) string {
+					return "http://" + []string{"old", "new"}[plans.Add(1)%2]
+				}})
+				c := e.client(t, 30*time.Second)
+				var readers sync.WaitGroup
+				for i, f := range files {
+					readers.Go(func() {
+						if err := readFile(t.Context(), c, f, 0, 200_000); err != nil {
+							t.Errorf("file %d: %v", i, err)
+						}
+					})
+				}
+				readers.Wait()
+				if n := plans.Load(); n > 8*int64(len(files)) {
+					t.Errorf("%d plans for %d files", n, len(files))
+				}
+			})
+		})
+	}
 }

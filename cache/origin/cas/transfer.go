@@ -32,6 +32,9 @@ const maxRenewals = 8
 // and has moved.
 const movedFor = 30 * time.Second
 
+// maxPlansInTurn bounds the plans that a transfer requests at once, after another plan has named another server.
+const maxPlansInTurn = 4
+
 // stayFor is how long new plans are believed to name an unavailable server, too. It also bounds the wait for
 // such a plan, during which the server gets no other request.
 const stayFor = 5 * time.Second
@@ -161,18 +164,24 @@ func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *hos
 	case h.stays() > 0:
 		return false
 	}
-	next, err := c.renewSoon(ctx, pl.plan, known)
-	isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
-	switch {
-	case ctx.Err() != nil: // the caller has left
-		return false
-	case isDropped:
-		return true
-	case err == nil && !c.isAt(h, x, pl, next):
-		h.verdict.Store(&verdict{isOther: true, until: c.now().Add(movedFor)})
-		return true
+	for range maxPlansInTurn {
+		next, err := c.renewSoon(ctx, pl.plan, known)
+		isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
+		switch {
+		case ctx.Err() != nil: // the caller has left
+			return false
+		case isDropped:
+			return true
+		case err == nil && !c.isAt(h, x, pl, next):
+			h.verdict.Store(&verdict{isOther: true, until: c.now().Add(movedFor)})
+			return true
+		}
+		if err != nil || !h.hasMoved() {
+			h.verdict.Store(&verdict{until: c.now().Add(stayFor)})
+			return false
+		}
+		known = next // some plans name this server, and some another one
 	}
-	h.verdict.Store(&verdict{until: c.now().Add(stayFor)})
 	return false
 }
 
