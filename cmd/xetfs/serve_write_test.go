@@ -276,6 +276,9 @@ func TestServeLFSAfterRestart(t *testing.T) {
 		{1000, 400, shards}, {len(content), 200, shards + 1}, {len(content), 0, shards + 1},
 	} {
 		address, stop := startServeUntil(t, "--writable", "--cache-dir=off", store)
+		if status := putLFS(t, address, "org/model", "", ""); status != 0 {
+			t.Errorf("the empty file is uploaded: status %d", status)
+		}
 		if status := putLFSPart(t, address, "org/model", "", content, tt.sent); status != tt.status {
 			t.Errorf("upload %d: status %d, want %d", i, status, tt.status)
 		}

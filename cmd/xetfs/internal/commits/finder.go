@@ -24,9 +24,12 @@ type Finder struct {
 	recalled bool      // Recall has read all receipts
 }
 
-// Find returns a content by its SHA-256, or origin.ErrNotFound. It reads receipts of the session until one
+// Find returns a content by its SHA-256, or origin.ErrNotFound. The empty one always exists. It reads receipts of the session until one
 // of them has the content.
 func (f *Finder) Find(ctx context.Context, sum [32]byte) (upload.Content, error) {
+	if sum == emptySum {
+		return upload.Content{SHA256: sum}, nil
+	}
 	c, err := f.Uploads.FileBySHA256(ctx, f.Session, sum)
 	if errors.Is(err, origin.ErrNotFound) && f.Readable != nil {
 		c, err = f.Readable(ctx, sum)
