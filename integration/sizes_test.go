@@ -14,7 +14,7 @@ import (
 var maxLines = map[string]int{
 	"cache":                    3980,
 	"cache/disk":               4700,
-	"cache/origin/cas":         4280,
+	"cache/origin/cas":         4290,
 	"cache/origin/fetch":       3030,
 	"cache/origin/hub":         3270,
 	"cache/origin/origintest":  3220,
