@@ -44,16 +44,13 @@ var faultyParts = []faultyPart{
 	}},
 	{"first xorbs", true, true, isTransfer, map[string]error{"ranges are ignored": iofs.ErrPermission}},
 	{"plans", true, false, isPlan, plansDiffer},
-	{"first plans", true, true, isPlan, firstPlansDiffer},
+	{"first plans", true, true, isPlan, plansDiffer},
 	{"content", false, false, isContent, contentDiffers},
 	{"first content", false, true, isContent, contentDiffers},
 }
 
-// Plans have no Content-Range, and a server may lack version 2 of the API.
-var (
-	plansDiffer      = map[string]error{"Content-Range is shifted": nil, "no Content-Range": nil}
-	firstPlansDiffer = map[string]error{"Content-Range is shifted": nil, "no Content-Range": nil, "405": origin.ErrNotFound}
-)
+// Plans have no Content-Range.
+var plansDiffer = map[string]error{"Content-Range is shifted": nil, "no Content-Range": nil}
 
 var contentDiffers = map[string]error{"401": origin.ErrNotFound}
 

@@ -67,12 +67,14 @@ func (c *Client) requestVersions(ctx context.Context, q query) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
+	isMissing := false
 	if !h.noV2.isAfter(c.now()) {
 		r, err := c.request(ctx, q.key(), "/v2/reconstructions/"+q.file.String(), q.header(), DecodeV2)
 		if err == nil {
 			h.yesV2.set(c.now().Add(rememberFor))
 		}
-		if isMissing := errors.Is(err, origin.ErrNotFound) && h.yesV2.isAfter(c.now()); isMissing || !lacksVersion(err) {
+		isMissing = errors.Is(err, origin.ErrNotFound)
+		if isMissing && h.yesV2.isAfter(c.now()) || !lacksVersion(err) {
 			return r, err
 		}
 	}
@@ -80,7 +82,7 @@ func (c *Client) requestVersions(ctx context.Context, q query) (*reply, error) {
 	switch {
 	case err == nil:
 		h.noV2.set(c.now().Add(rememberFor))
-	case lacksVersion(err):
+	case errors.Is(err, origin.ErrNotFound), isMissing && lacksVersion(err):
 		return nil, fmt.Errorf("file %s: %w: the server has no plan of it", q.file, origin.ErrNotFound)
 	}
 	return r, err
