@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -312,6 +313,49 @@ func TestServersInTurn(t *testing.T) {
 				readers.Wait()
 				if n := plans.Load(); n > 8*int64(len(files)) {
 					t.Errorf("%d plans for %d files", n, len(files))
+				}
+			})
+		})
+	}
+}
+
+// A file whose plans all name an unavailable server costs few plans, although those of other files name
+// another server.
+func TestServerOfOneFile(t *testing.T) {
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := origintest.NewBuilder(t, origintest.Form{XorbChunks: 40})
+				moves := b.Add(codectest.Bytes(1, 200_000), 8000)
+				stays := b.Add(codectest.Bytes(2, 200_000), 8000)
+				e := newEdge(t, b.Store(), fail)
+				var plans, former atomic.Int64
+				former.Store(1) // plans of moves
+				e.api = newHandler(b.Store(), casserve.HandlerOptions{Base: func(r *http.Request) string {
+					isMoving := strings.HasSuffix(r.URL.Path, moves.Info.File.String())
+					if !isMoving {
+						plans.Add(1)
+					}
+					if isMoving && former.Add(-1) < 0 {
+						return "http://new"
+					}
+					return "http://old"
+				}})
+				c := e.client(t, 30*time.Second)
+				for _, f := range []*origintest.File{moves, stays} {
+					if _, err := c.FileInfo(t.Context(), f.ID()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				plans.Store(0)
+				if err := readFile(t.Context(), c, moves, 0, 200_000); err != nil {
+					t.Error(err)
+				}
+				if err := readFile(t.Context(), c, stays, 0, 200_000); !errors.Is(err, origin.ErrUnavailable) {
+					t.Errorf("read = %v", err)
+				}
+				if n := plans.Load(); n > 20 {
+					t.Errorf("%d plans of a file in 30 s", n)
 				}
 			})
 		})

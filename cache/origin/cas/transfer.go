@@ -164,7 +164,7 @@ func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *hos
 	case h.stays() > 0:
 		return false
 	}
-	for range maxPlansInTurn {
+	for plans := 1; ; plans++ {
 		next, err := c.renewSoon(ctx, pl.plan, known)
 		isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
 		switch {
@@ -176,13 +176,12 @@ func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *hos
 			h.verdict.Store(&verdict{isOther: true, until: c.now().Add(movedFor)})
 			return true
 		}
-		if err != nil || !h.hasMoved() {
+		if err != nil || !h.hasMoved() || plans == maxPlansInTurn {
 			h.verdict.Store(&verdict{until: c.now().Add(stayFor)})
 			return false
 		}
 		known = next // some plans name this server, and some another one
 	}
-	return false
 }
 
 // renewSoon is renew for up to stayFor. The request continues, and renews the addresses later.
