@@ -354,7 +354,7 @@ func TestServerOfOneFile(t *testing.T) {
 				if err := readFile(t.Context(), c, stays, 0, 200_000); !errors.Is(err, origin.ErrUnavailable) {
 					t.Errorf("read = %v", err)
 				}
-				if n := plans.Load(); n > 20 {
+				if n := plans.Load(); n > 40 {
 					t.Errorf("%d plans of a file in 30 s", n)
 				}
 			})

@@ -35,6 +35,7 @@ type plan struct {
 	skip  int64
 
 	addresses atomic.Pointer[addresses]
+	stays     deadline // maxPlansInTurn requests have named its unavailable server
 
 	stored bool // in plans.all; guarded by plans.mu
 }

@@ -32,7 +32,8 @@ const maxRenewals = 8
 // and has moved.
 const movedFor = 30 * time.Second
 
-// maxPlansInTurn bounds the plans that a transfer requests at once, after another plan has named another server.
+// maxPlansInTurn bounds the plans that a transfer requests at once, after another plan has named another server. The
+// next ones follow after stayFor.
 const maxPlansInTurn = 4
 
 // stayFor is how long new plans are believed to name an unavailable server, too. It also bounds the wait for
@@ -136,6 +137,9 @@ func (c *Client) moveAfter(ctx context.Context, x codec.Hash, pl plannedRange, h
 			return true
 		}
 		pause := h.stays()
+		if pause <= 0 {
+			pause = stayFor // of this plan alone
+		}
 		if isPermanent || h.IsSilent() || time.Now().Add(pause).After(last) || origin.Sleep(ctx, pause) != nil {
 			return false
 		}
@@ -145,7 +149,7 @@ func (c *Client) moveAfter(ctx context.Context, x codec.Hash, pl plannedRange, h
 
 // move renews the addresses of a plan whose server is unavailable. It reports whether the plan names another
 // server now, or was dropped. While new plans name the same server, one is requested per stayFor for all plans
-// with that server.
+// with that server. After one of them has named another server, each plan requests maxPlansInTurn.
 func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *host) bool {
 	for !h.hasMoved() {
 		end, err := h.asking.Begin(ctx)
@@ -161,10 +165,10 @@ func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *hos
 	switch {
 	case !c.isAt(h, x, pl, known):
 		return true // renewed for another transfer, or after the wait for it
-	case h.stays() > 0:
+	case h.stays() > 0, pl.plan.stays.isAfter(c.now()):
 		return false
 	}
-	for plans := 1; ; plans++ {
+	for range maxPlansInTurn {
 		next, err := c.renewSoon(ctx, pl.plan, known)
 		isDropped := errors.Is(err, errRestart) || errors.Is(err, codec.ErrCorrupt)
 		switch {
@@ -176,12 +180,14 @@ func (c *Client) move(ctx context.Context, x codec.Hash, pl plannedRange, h *hos
 			h.verdict.Store(&verdict{isOther: true, until: c.now().Add(movedFor)})
 			return true
 		}
-		if err != nil || !h.hasMoved() || plans == maxPlansInTurn {
+		if err != nil || !h.hasMoved() {
 			h.verdict.Store(&verdict{until: c.now().Add(stayFor)})
 			return false
 		}
 		known = next // some plans name this server, and some another one
 	}
+	pl.plan.stays.set(c.now().Add(stayFor))
+	return false
 }
 
 // renewSoon is renew for up to stayFor. The request continues, and renews the addresses later.
