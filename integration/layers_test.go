@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"cache/origin/web":        {"codec", "codec/listing", "codec/names", "cache/flight", "cache/lru", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/s3":         {"codec/listing", "codec/names", "cache/flight", "cache/origin", "cache/origin/fetch"},
 	"cache/origin/cas":        append(below("codec"), "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache"),
-	"cache/origin/hub":        {"codec", "codec/names", "codec/shard", "codec/xorb", "codec/merkle", "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache", "cache/origin/upload"},
+	"cache/origin/hub":        {"codec", "codec/names", "codec/shard", "codec/xorb", "codec/merkle", "cache/lru", "cache/flight", "cache/origin", "cache/origin/fetch", "cache/origin/metacache"},
 	"cache/origin/certtest":   {},
 	"cache/origin/faulty":     {},
 	"cache/origin/linktest":   {"cache/origin/faulty"},
@@ -78,7 +78,8 @@ var mayImport = map[string][]string{
 
 	"cache/origin/cas/casserve": {"codec", "codec/names", "codec/shard", "codec/xorb", "cache/flight", "cache/lru", "cache/origin", "cache/origin/upload"},
 	"cache/origin/hub/hubtest":  {},
-	"cache/origin/hub/hubwrite": {"cache/origin/hub", "cache/origin/upload"},
+	"cache/origin/hub/hubserve": {"codec", "cache/lru", "cache/origin", "cache/origin/hub"},
+	"cache/origin/hub/hubwrite": {"cache/origin/hub", "cache/origin/hub/hubserve", "cache/origin/upload"},
 
 	"reconstruct": {"codec", "codec/merkle", "codec/shard", "codec/xorb",
 		"cache", "cache/disk", "cache/flight", "cache/lru", "cache/origin", "cache/recent"},
@@ -120,9 +121,9 @@ var mayImport = map[string][]string{
 	in + "picture": {"codec", in + "delta", in + "inspect", in + "ui"},
 	in + "auth":    {},
 	in + "serve": {"codec", "codec/merkle", "codec/names", "codec/page", "codec/listing", "codec/shard", "codec/xorb",
-		"cache", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/origin", "cache/origin/cas/casserve", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/recent", "cache/origin/upload",
+		"cache", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/origin", "cache/origin/cas/casserve", "cache/origin/hub", "cache/origin/hub/hubserve", "cache/origin/hub/hubwrite", "cache/recent", "cache/origin/upload",
 		"reconstruct", "fs/catalog", "fs/catalog/writer", in + "ui", in + "auth", in + "commits", in + "loopback"},
-	in + "commits": {"codec", "codec/names", "codec/page", "cache/origin", "cache/origin/hub", "cache/origin/hub/hubwrite", "cache/origin/upload",
+	in + "commits": {"codec", "codec/names", "codec/page", "cache/origin", "cache/origin/hub", "cache/origin/hub/hubserve", "cache/origin/hub/hubwrite", "cache/origin/upload",
 		"fs/catalog", "fs/catalog/writer"},
 	in + "hubimport": {"codec", "codec/names", "codec/page", "cache/flight", "cache/lru", "cache/origin", "cache/origin/dir", "cache/origin/hub",
 		"fs/catalog", "fs/catalog/tree", "fs/catalog/writer"},
@@ -158,7 +159,7 @@ func below(floor string) []string {
 			"cache", "cache/arena", "cache/disk", "cache/flight", "cache/histogram", "cache/logdedup", "cache/lru", "cache/nowait", "cache/recent",
 			"cache/origin", "cache/origin/cas", "cache/origin/cas/casserve", "cache/origin/dedup", "cache/origin/dir", "cache/origin/faulty",
 			"cache/origin/fetch", "cache/origin/hub", "cache/origin/metacache", "cache/origin/mirror", "cache/origin/objects",
-			"cache/origin/hub/hubwrite", "cache/origin/s3", "cache/origin/upload", "cache/origin/web", "cache/origin/wrap",
+			"cache/origin/hub/hubserve", "cache/origin/hub/hubwrite", "cache/origin/s3", "cache/origin/upload", "cache/origin/web", "cache/origin/wrap",
 		},
 	}[floor]
 }

@@ -16,7 +16,6 @@ var maxLines = map[string]int{
 	"cache/disk":               4700,
 	"cache/origin/cas":         4290,
 	"cache/origin/fetch":       3030,
-	"cache/origin/hub":         3270,
 	"cache/origin/origintest":  3220,
 	"cmd/xetfs":                6900,
 	"cmd/xetfs/internal/serve": 3450,

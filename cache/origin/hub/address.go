@@ -12,12 +12,6 @@ import (
 // Scheme begins the address of a repository.
 const Scheme = "hf://"
 
-// Bucket is the type of a bucket, which has no revisions. Only the client supports it.
-const Bucket RepoType = "bucket"
-
-// addressTypes are the types by the first part of an address.
-var addressTypes = map[string]RepoType{"models": Model, "datasets": Dataset, "spaces": Space, "buckets": Bucket}
-
 // An Address names a repository, a revision of it and a folder in that.
 type Address struct {
 	Type     RepoType
@@ -26,9 +20,6 @@ type Address struct {
 	Revision string // branch, tag or commit; "main" without one; "" of a bucket
 	Path     string // of the folder; "": all
 }
-
-// maxID is the Hub's bound of owner/name, in bytes.
-const maxID = 96
 
 var (
 	namePart     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
@@ -45,8 +36,8 @@ func ParseAddress(text string) (Address, error) {
 		return Address{}, errors.New("an address of the Hub begins with " + Scheme)
 	}
 	a := Address{Type: Model}
-	if first, more, _ := strings.Cut(rest, "/"); addressTypes[first] != "" {
-		a.Type, rest = addressTypes[first], more
+	if first, more, _ := strings.Cut(rest, "/"); typeFolders[first] != "" {
+		a.Type, rest = typeFolders[first], more
 	}
 	a.Owner, rest, _ = strings.Cut(rest, "/")
 	name := rest
@@ -71,12 +62,9 @@ func ParseAddress(text string) (Address, error) {
 func ParseOwner(text string) (owner string, ok bool) {
 	owner, ok = strings.CutPrefix(text, Scheme)
 	owner = strings.TrimSuffix(owner, "/")
-	_, isType := addressTypes[owner]
-	return owner, ok && !isType && len(owner) < maxID && areNameParts(owner)
+	_, isType := typeFolders[owner]
+	return owner, ok && !isType && len(owner) < maxRepoID && areNameParts(owner)
 }
-
-// Source returns the address of a repository on the branch main.
-func (id RepoID) Source() string { return Scheme + id.Type.Folder() + "/" + id.Name }
 
 // parseRevision removes the revision from the start of rest.
 func (a *Address) parseRevision(rest *string) error {
@@ -106,8 +94,8 @@ func (a *Address) checkName() error {
 	switch {
 	case a.Owner == "" || a.Name == "":
 		return errors.New("the form is hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]")
-	case len(id) > maxID:
-		return fmt.Errorf("the name of a repository has at most %d bytes, this one has %d", maxID, len(id))
+	case len(id) > maxRepoID:
+		return fmt.Errorf("the name of a repository has at most %d bytes, this one has %d", maxRepoID, len(id))
 	case !areNameParts(a.Owner, a.Name):
 		return fmt.Errorf("%.100q is no name of a repository: it has letters, digits, and inside also . _ -", id)
 	}
@@ -119,21 +107,9 @@ func areNameParts(parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !namePart.MatchString(p) || strings.Contains(p, "..") })
 }
 
-// CheckName returns a refusal unless this server and ParseAddress can find a repository of this name.
-func CheckName(id RepoID) error {
-	parts := strings.Split(id.Name, "/")
-	switch {
-	case len(parts) > 2 || len(id.Name) > maxID || !areNameParts(parts...):
-		return badRequest("the name of a repository must be NAME or OWNER/NAME of letters, digits, and inside also . _ -, at most 96 bytes")
-	case id.Type == Model && (parts[0] == "api" || addressTypes[parts[0]] != ""):
-		return badRequest("the name of a model must not begin with api, models, datasets, spaces or buckets; choose another owner")
-	}
-	return nil
-}
-
 func checkRevision(text string) error {
-	if len(text) > maxRevision {
-		return fmt.Errorf("a revision of %d bytes, at most %d are allowed", len(text), maxRevision)
+	if len(text) > MaxRevision {
+		return fmt.Errorf("a revision of %d bytes, at most %d are allowed", len(text), MaxRevision)
 	}
 	if !revisionText.MatchString(text) || strings.Contains(text, "..") || strings.Contains(text, "//") || strings.HasSuffix(text, "/") {
 		return fmt.Errorf("%.100q is no revision: it has letters, digits, and inside also . _ + = @ - and %%2F", text)

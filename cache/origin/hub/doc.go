@@ -1,36 +1,13 @@
-// Package hub speaks the API of the Hugging Face Hub, as client and as server.
+// Package hub reads repositories of the Hugging Face Hub. The handlers of its API are in packages
+// hubserve and hubwrite.
 //
 //	ParseAddress    hf://[datasets/|spaces/|buckets/]owner/name[@revision][/path]
 //	ParseOwner      hf://owner, the address of all repositories of an owner
+//	RepoID          a repository in paths; Check is the rule for new names
 //	Open, Resolve   a Repo of the Hub; the commit of its revision
 //	Repo.List       the files of a commit, page by page
 //	Repo.ReadToken  a ReadToken for the CAS server with the files in Xet
 //	NewPlain        a Source of the files outside Xet, by ranges of their content
 //	Locator         finds these files by their names; PlainFile
 //	NewSplit        one Source over those and the files in Xet
-//
-//	NewHandler      the read side of the API: repositories, trees, files and read tokens
-//	Repos, Commit   the repositories that the handler shows; History lists their commits
-//	Content         the bytes of their files
-//	Tokens          tokens for the CAS API
-//	Writes          the write side, package hubwrite; Target is the path of a request
-//	RepoOf          the repository in a path; IsRepoName checks a name, CheckName a new one
-//	SendJSON, Base  a document as the answer; the address of the server in it
-//	Refusal         an error with the status of its answer
-//
-// The handler serves these routes. TYPE is models, datasets or spaces, and REPO has one or two
-// segments. REV is a branch, a tag or a commit hash.
-//
-//	/api/TYPE/REPO[/revision/REV]             facts about a commit, and its files
-//	/api/TYPE/REPO/refs                       branches and tags
-//	/api/TYPE/REPO/tree/REV[/PATH]            entries of a folder, in pages
-//	/api/TYPE/REPO/paths-info/REV             entries of the paths in a POST body
-//	/api/TYPE/REPO/commits/REV                commits, newest first, in pages
-//	/api/TYPE/REPO/xet-read-token/REV         a token for the CAS API
-//	/api/whoami-v2                            the name of the token in the request
-//	[/TYPE]/REPO/resolve/REV/PATH             the content of a file, with its Xet headers
-//	[/TYPE]/REPO/raw/REV/PATH                 the same, or the LFS pointer of a large file
-//
-// Paths that change repositories get 403 without Writes. All other paths are not found, also for
-// POST: clients then use older routes.
 package hub

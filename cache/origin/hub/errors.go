@@ -46,24 +46,33 @@ func (r *Repo) classify(resp *http.Response, _ []byte) error {
 	if resp.StatusCode == http.StatusTooManyRequests {
 		return r.limited(resp, sent)
 	}
-	return r.refusal(resp.StatusCode, resp.Header.Get("X-Error-Code"), r.revisionOf(resp.Request), sent)
+	return r.refusal(resp.StatusCode, resp.Header.Get("X-Error-Code"), r.commitOf(resp.Request), sent)
 }
 
-// revisionOf returns the revision in the path of a request; "": none.
-func (r *Repo) revisionOf(q *http.Request) string {
-	rt, _ := parseRoute(strings.TrimPrefix(q.URL.EscapedPath(), r.endpoint.EscapedPath()))
-	return rt.revision
+// commitOf returns the commit in the path of a request; "": none. A file may have the name of one, so the first
+// one counts.
+func (r *Repo) commitOf(q *http.Request) string {
+	id := r.current().repo()
+	path := strings.TrimPrefix(q.URL.EscapedPath(), r.endpoint.EscapedPath())
+	path = strings.TrimPrefix(strings.TrimPrefix(path, id.API()), id.Page())
+	for segment := range strings.SplitSeq(path, "/") {
+		if IsCommitID(segment) {
+			return segment
+		}
+	}
+	return ""
 }
 
-// refusal returns the error of a status and a code of the Hub for a revision; nil: another status.
-func (r *Repo) refusal(status int, code, revision string, sent bool) error {
+// refusal returns the error of a status and a code of the Hub; nil: another status. commit is that of the
+// request, or "".
+func (r *Repo) refusal(status int, code, commit string, sent bool) error {
 	switch {
 	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusNotFound:
 		return nil
 	case code == "GatedRepo":
 		return refused(errGated, "it is gated: request access at %s%s, and %s", r.endpoint, r.address.repo().Page(), r.login(sent))
-	case code == "RevisionNotFound" && revision != r.address.Revision && IsCommitID(revision):
-		return refused(errNoRevision, "the Hub no longer has commit %s", revision)
+	case code == "RevisionNotFound" && commit != "" && commit != r.address.Revision:
+		return refused(errNoRevision, "the Hub no longer has commit %s", commit)
 	case code == "RevisionNotFound":
 		return refused(errNoRevision, "no branch, tag or commit %s; check the part after @", r.address.Revision)
 	case code == "EntryNotFound":

@@ -208,9 +208,18 @@ func (r *Repo) inside(from, link string) (string, error) {
 
 // A listEntry is an entry in the JSON of the Hub. Buckets have a time for each file.
 type listEntry struct {
-	treeEntry
-	MTime      string `json:"mtime"`
-	UploadedAt string `json:"uploadedAt"`
+	Type string // file or directory
+	OID  string // git's name
+	Size int64
+	Path string
+	LFS  *struct {
+		OID  string // SHA-256
+		Size int64  // of the content
+	}
+	XetHash    string
+	LastCommit *struct{ Date string }
+	MTime      string
+	UploadedAt string
 }
 
 // entry checks an entry. ok is false for what a mount cannot show: submodules of git, and unknown types.

@@ -36,7 +36,11 @@ func (r *Repo) ReadToken(ctx context.Context) (ReadToken, error) {
 	case err != nil:
 		return ReadToken{}, err
 	}
-	var answer tokenInfo
+	var answer struct {
+		AccessToken string
+		Expires     int64 `json:"exp"` // Unix seconds
+		CASURL      string
+	}
 	if err := json.Unmarshal(b, &answer); err != nil {
 		return ReadToken{}, notJSON("the token", nil)
 	}

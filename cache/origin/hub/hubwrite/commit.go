@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 // A Commit is the body of a request for a commit. It is lines of JSON, and the last one may lack
@@ -76,12 +77,12 @@ func (l *Limits) fill() {
 
 // refuse returns the error for a body that violates a rule.
 func refuse(format string, args ...any) error {
-	return &hub.Refusal{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
+	return &hubserve.Refusal{Status: http.StatusBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
 // tooLarge returns the error for a body beyond a limit.
 func tooLarge(format string, args ...any) error {
-	return &hub.Refusal{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf(format, args...)}
+	return &hubserve.Refusal{Status: http.StatusRequestEntityTooLarge, Text: fmt.Sprintf(format, args...)}
 }
 
 // Quote returns a path for the text of an error: printable ASCII, not too long.
@@ -176,9 +177,9 @@ func (o *operations) next() (Operation, error) {
 
 // at adds the number of the line to a refusal.
 func (o *operations) at(err error) error {
-	var r *hub.Refusal
+	var r *hubserve.Refusal
 	if errors.As(err, &r) {
-		return &hub.Refusal{Status: r.Status, Code: r.Code, Text: fmt.Sprintf("line %d of the commit: %s", o.count+1, r.Text)}
+		return &hubserve.Refusal{Status: r.Status, Code: r.Code, Text: fmt.Sprintf("line %d of the commit: %s", o.count+1, r.Text)}
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -138,7 +138,7 @@ func TestHostileCommits(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := readAll(strings.NewReader(tt.body), small)
-			var r *hub.Refusal
+			var r *hubserve.Refusal
 			if !errors.As(err, &r) || r.Status != tt.status || !strings.Contains(r.Text, tt.contains) {
 				t.Fatalf("%v, want status %d with %q", err, tt.status, tt.contains)
 			}
@@ -160,7 +160,7 @@ func manyPaths(n int) (lines string) {
 // A body that ends early is refused, and the text of the network error is not sent.
 func TestBodyEndsEarly(t *testing.T) {
 	_, _, err := readAll(io.MultiReader(strings.NewReader(header+file("a")), iotest.ErrReader(errors.New("secret"))), Limits{})
-	var r *hub.Refusal
+	var r *hubserve.Refusal
 	if err = bodyError(err); !errors.As(err, &r) || r.Status != http.StatusBadRequest || strings.Contains(r.Text, "secret") {
 		t.Errorf("%v", err)
 	}
@@ -174,7 +174,7 @@ func FuzzReadCommit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		l := Limits{Body: 1 << 16, Line: 1 << 12, Operations: 50, Paths: 1 << 12, Texts: 1 << 10}
 		c, ops, err := readAll(bytes.NewReader(body), l)
-		var r *hub.Refusal
+		var r *hubserve.Refusal
 		if err != nil && !errors.As(err, &r) {
 			t.Fatalf("an error that is no refusal: %v", err)
 		}

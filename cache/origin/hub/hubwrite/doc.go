@@ -1,6 +1,6 @@
 // Package hubwrite answers the requests of the Hub API that change repositories.
 //
-//	NewHandler     the routes below, as hub.Writes
+//	NewHandler     the routes below, as hubserve.Writes
 //	Repos          the repositories that the handler changes
 //	ReadCommit     the header and the operations in the body of a commit
 //

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 )
 
@@ -36,11 +37,11 @@ type handler struct {
 	lists   chan struct{} // slots for bodies of maxListBody, which are in memory
 }
 
-var _ hub.Writes = (*handler)(nil)
+var _ hubserve.Writes = (*handler)(nil)
 
 // NewHandler returns the write side of the Hub API. It checks no tokens: the Repos decide by the
 // context what a client may change. Only the PUT of an object carries a token of its own.
-func NewHandler(o Options) hub.Writes {
+func NewHandler(o Options) hubserve.Writes {
 	o.Commits, o.Puts = cmp.Or(o.Commits, 16), cmp.Or(o.Puts, 16)
 	o.Wait, o.Idle = cmp.Or(o.Wait, 30*time.Second), cmp.Or(o.Idle, time.Minute)
 	return &handler{
@@ -64,31 +65,31 @@ const (
 	drainTime  = 5 * time.Minute
 )
 
-// ServeWrite implements hub.Writes.
-func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+// ServeWrite implements hubserve.Writes.
+func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hubserve.Target) error {
 	if method := methodOf(t, r.Method); method != r.Method {
 		w.Header().Set("Allow", method)
-		return &hub.Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + method}
+		return &hubserve.Refusal{Status: http.StatusMethodNotAllowed, Text: "only " + method}
 	}
 	if err := checkBranch(r, t); err != nil {
 		return err
 	}
 	switch t.Verb {
-	case hub.VerbCreate:
+	case hubserve.VerbCreate:
 		return h.serveCreate(w, r)
-	case hub.VerbDelete:
+	case hubserve.VerbDelete:
 		return h.serveDelete(w, r)
-	case hub.VerbMove:
+	case hubserve.VerbMove:
 		return h.serveMove(w, r)
-	case hub.VerbYAML:
+	case hubserve.VerbYAML:
 		return h.serveYAML(w, r)
-	case hub.VerbPreupload:
+	case hubserve.VerbPreupload:
 		return h.servePreupload(w, r, t)
-	case hub.VerbWriteToken:
+	case hubserve.VerbWriteToken:
 		return h.serveToken(w, r, t)
-	case hub.VerbCommit:
+	case hubserve.VerbCommit:
 		return h.serveCommit(w, r, t)
-	case hub.VerbLFS:
+	case hubserve.VerbLFS:
 		if t.Path == batchPath {
 			return h.serveBatch(w, r, t)
 		}
@@ -99,15 +100,15 @@ func (h *handler) ServeWrite(w http.ResponseWriter, r *http.Request, t hub.Targe
 
 // methodOf returns the method of a route. The routes of missing features have any, so also that of
 // the request.
-func methodOf(t hub.Target, method string) string {
+func methodOf(t hubserve.Target, method string) string {
 	switch t.Verb {
-	case hub.VerbDelete:
+	case hubserve.VerbDelete:
 		return http.MethodDelete
-	case hub.VerbWriteToken:
+	case hubserve.VerbWriteToken:
 		return http.MethodGet
-	case hub.VerbBranch, hub.VerbTag, hub.VerbDiscuss:
+	case hubserve.VerbBranch, hubserve.VerbTag, hubserve.VerbDiscuss:
 		return method
-	case hub.VerbLFS:
+	case hubserve.VerbLFS:
 		if t.Path != batchPath {
 			return http.MethodPut
 		}
@@ -116,14 +117,14 @@ func methodOf(t hub.Target, method string) string {
 }
 
 // checkBranch refuses requests for pull requests and for other branches than main.
-func checkBranch(r *http.Request, t hub.Target) error {
+func checkBranch(r *http.Request, t hubserve.Target) error {
 	if pr := r.URL.Query().Get("create_pr"); pr != "" && pr != "0" && !strings.EqualFold(pr, "false") {
 		return refuse("this server has no pull requests; commit to main without create_pr")
 	}
 	switch t.Verb {
-	case hub.VerbPreupload, hub.VerbCommit, hub.VerbWriteToken:
+	case hubserve.VerbPreupload, hubserve.VerbCommit, hubserve.VerbWriteToken:
 		return checkRevision(t.Revision)
-	case hub.VerbBranch, hub.VerbTag, hub.VerbDiscuss:
+	case hubserve.VerbBranch, hubserve.VerbTag, hubserve.VerbDiscuss:
 		return refuse("this server has no branches, tags, pull requests and discussions; commit to main")
 	}
 	return nil
@@ -132,7 +133,7 @@ func checkBranch(r *http.Request, t hub.Target) error {
 // checkRevision refuses other branches than main.
 func checkRevision(revision string) error {
 	if !slices.Contains([]string{"main", "HEAD", "refs/heads/main"}, revision) {
-		return &hub.Refusal{Status: http.StatusNotFound, Code: "RevisionNotFound", Text: "this server has one branch; commit to main"}
+		return &hubserve.Refusal{Status: http.StatusNotFound, Code: "RevisionNotFound", Text: "this server has one branch; commit to main"}
 	}
 	return nil
 }
@@ -154,7 +155,7 @@ func (h *handler) readJSON(w http.ResponseWriter, r *http.Request, limit int64, 
 	if err != nil {
 		return bodyError(err)
 	}
-	var refusal *hub.Refusal
+	var refusal *hubserve.Refusal
 	switch err := json.Unmarshal(b, doc); {
 	case errors.As(err, &refusal):
 		return refusal
@@ -194,12 +195,12 @@ func (l *list[T]) UnmarshalJSON(b []byte) error {
 // bodyError returns the error for a body that cannot be read.
 func bodyError(err error) error {
 	var large *http.MaxBytesError
-	var refusal *hub.Refusal
+	var refusal *hubserve.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		return err
 	case errors.Is(err, upload.ErrSlow):
-		return &hub.Refusal{Status: http.StatusRequestTimeout, Text: err.Error()}
+		return &hubserve.Refusal{Status: http.StatusRequestTimeout, Text: err.Error()}
 	case errors.As(err, &large):
 		return tooLarge("the body has more than %d bytes", large.Limit)
 	}
@@ -222,11 +223,11 @@ func (h *handler) acquire(r *http.Request, slots chan struct{}) (release func(),
 	case <-timer.C:
 	case <-r.Context().Done():
 	}
-	return nil, &hub.Refusal{Status: http.StatusTooManyRequests, Text: "too many uploads run at the moment; try again later"}
+	return nil, &hubserve.Refusal{Status: http.StatusTooManyRequests, Text: "too many uploads run at the moment; try again later"}
 }
 
 // serveToken sends a token for uploads, in the body and in headers: clients read one or the other.
-func (h *handler) serveToken(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+func (h *handler) serveToken(w http.ResponseWriter, r *http.Request, t hubserve.Target) error {
 	token, err := h.o.Repos.WriteToken(r.Context(), t.Repo)
 	if err != nil {
 		return err
@@ -236,8 +237,8 @@ func (h *handler) serveToken(w http.ResponseWriter, r *http.Request, t hub.Targe
 		head.Set(name, value)
 	}
 	head.Set("Cache-Control", "no-store")
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
-		"accessToken": token.Token, "exp": token.Expires.Unix(), "casUrl": hub.Base(r),
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{
+		"accessToken": token.Token, "exp": token.Expires.Unix(), "casUrl": hubserve.Base(r),
 	})
 }
 
@@ -246,15 +247,15 @@ func tokenHeader(r *http.Request, t WriteToken) map[string]string {
 	return map[string]string{
 		"X-Xet-Access-Token":     t.Token,
 		"X-Xet-Token-Expiration": strconv.FormatInt(t.Expires.Unix(), 10),
-		"X-Xet-Cas-Url":          hub.Base(r),
+		"X-Xet-Cas-Url":          hubserve.Base(r),
 		"X-Xet-Session-Id":       t.Session,
 	}
 }
 
 // serveCommit makes a commit.
-func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Target) error {
-	if err := hub.CheckName(t.Repo); err != nil {
-		return err
+func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hubserve.Target) error {
+	if err := t.Repo.Check(); err != nil {
+		return refuse("%v", err)
 	}
 	release, err := h.acquire(r, h.commits)
 	if err != nil {
@@ -269,8 +270,8 @@ func (h *handler) serveCommit(w http.ResponseWriter, r *http.Request, t hub.Targ
 		body.Drain(r.ContentLength, maxDrained, drainTime)
 		return err
 	}
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
-		"success": true, "commitOid": oid, "commitUrl": hub.Base(r) + t.Repo.Page() + "/commit/" + oid, "hookOutput": "",
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{
+		"success": true, "commitOid": oid, "commitUrl": hubserve.Base(r) + t.Repo.Page() + "/commit/" + oid, "hookOutput": "",
 	})
 }
 
@@ -306,7 +307,7 @@ func idOf(kind, organization, name string) (hub.RepoID, error) {
 	switch {
 	case id.Type != hub.Model && id.Type != hub.Dataset && id.Type != hub.Space:
 		return id, refuse("the type of a repository must be model, dataset or space")
-	case !hub.IsRepoName(id.Name):
+	case !hubserve.IsRepoName(id.Name):
 		return id, refuse("the name of a repository must be NAME or OWNER/NAME")
 	}
 	return id, nil
@@ -318,7 +319,10 @@ func newID(kind, organization, name string) (hub.RepoID, error) {
 	if err != nil {
 		return id, err
 	}
-	return id, hub.CheckName(id)
+	if err := id.Check(); err != nil {
+		return id, refuse("%v", err)
+	}
+	return id, nil
 }
 
 // sendTaken sends the answer for a name that is taken. Clients that accept an existing repository
@@ -326,7 +330,7 @@ func newID(kind, organization, name string) (hub.RepoID, error) {
 func (h *handler) sendTaken(w http.ResponseWriter, r *http.Request, id hub.RepoID) error {
 	const text = "a repository with this name exists"
 	w.Header().Set("X-Error-Message", text)
-	return hub.SendJSON(w, r, http.StatusConflict, map[string]string{"error": text, "url": hub.Base(r) + id.Page()})
+	return hubserve.SendJSON(w, r, http.StatusConflict, map[string]string{"error": text, "url": hubserve.Base(r) + id.Page()})
 }
 
 // serveCreate makes a repository.
@@ -351,8 +355,8 @@ func (h *handler) serveCreate(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{
-		"url": hub.Base(r) + id.Page(), "name": id.Name, "id": id.Name, "type": id.Type, "private": true,
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{
+		"url": hubserve.Base(r) + id.Page(), "name": id.Name, "id": id.Name, "type": id.Type, "private": true,
 	})
 }
 
@@ -369,7 +373,7 @@ func (h *handler) serveDelete(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return hub.SendJSON(w, r, http.StatusOK, map[string]bool{"success": true})
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]bool{"success": true})
 }
 
 // serveMove renames a repository.
@@ -392,7 +396,7 @@ func (h *handler) serveMove(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"success": true, "url": hub.Base(r) + to.Page()})
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{"success": true, "url": hubserve.Base(r) + to.Page()})
 }
 
 // serveYAML accepts the metadata of a README. This server does not read it.
@@ -401,7 +405,7 @@ func (h *handler) serveYAML(w http.ResponseWriter, r *http.Request) error {
 	if err := h.readList(w, r, &in); err != nil {
 		return err
 	}
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"errors": []string{}, "warnings": []string{}})
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{"errors": []string{}, "warnings": []string{}})
 }
 
 // expiry returns the time until expires in whole seconds.

@@ -18,13 +18,14 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 const testCommit = "0123456789abcdef0123456789abcdef01234567"
 
 // A fakeRepos is one model, owner/name. It records the changes.
 type fakeRepos struct {
-	files   map[string]hub.File
+	files   map[string]hubserve.File
 	objects map[[32]byte]string
 
 	mu   sync.Mutex
@@ -44,7 +45,7 @@ func (f *fakeRepos) record(format string, args ...any) {
 func (*fakeRepos) check(id hub.RepoID) error {
 	switch {
 	case strings.HasPrefix(id.Name, "foreign/"):
-		return &hub.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository"}
+		return &hubserve.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository"}
 	case id.Name != "owner/name":
 		return fmt.Errorf("secret: %w", hub.ErrRepoNotFound)
 	}
@@ -69,11 +70,11 @@ func (f *fakeRepos) Move(_ context.Context, from, to hub.RepoID) error {
 	return f.check(from)
 }
 
-func (f *fakeRepos) Head(_ context.Context, id hub.RepoID) (hub.Commit, error) {
+func (f *fakeRepos) Head(_ context.Context, id hub.RepoID) (hubserve.Commit, error) {
 	return fakeCommit{f.files}, f.check(id)
 }
 
-func (*fakeRepos) Ignores(_ context.Context, _ hub.Commit, patterns *string) (func(string) bool, error) {
+func (*fakeRepos) Ignores(_ context.Context, _ hubserve.Commit, patterns *string) (func(string) bool, error) {
 	return func(p string) bool { return patterns != nil && strings.HasSuffix(p, *patterns) }, nil
 }
 
@@ -92,7 +93,7 @@ func (f *fakeRepos) HasObjects(_ context.Context, _ hub.RepoID, objects []Object
 
 func (*fakeRepos) ObjectToken(_ context.Context, _ hub.RepoID, o Object) (string, time.Time, error) {
 	if o.Size > 1<<40 {
-		return "", time.Time{}, &hub.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "at most 1 TiB"}
+		return "", time.Time{}, &hubserve.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "at most 1 TiB"}
 	}
 	return fmt.Sprintf("put+%d", o.Size), time.Now().Add(time.Hour), nil
 }
@@ -103,7 +104,7 @@ func (f *fakeRepos) PutObject(_ context.Context, token string, id hub.RepoID, su
 		return bodyError(err)
 	}
 	if token != fmt.Sprintf("put+%d", len(b)) {
-		return &hub.Refusal{Status: http.StatusForbidden, Text: "the token is not valid"}
+		return &hubserve.Refusal{Status: http.StatusForbidden, Text: "the token is not valid"}
 	}
 	if sha256.Sum256(b) != sum {
 		return refuse("the content has another SHA-256")
@@ -128,13 +129,13 @@ func (f *fakeRepos) Commit(ctx context.Context, id hub.RepoID, c *Commit) (strin
 }
 
 // A fakeCommit is the files of a tree.
-type fakeCommit struct{ files map[string]hub.File }
+type fakeCommit struct{ files map[string]hubserve.File }
 
 func (fakeCommit) ID() string      { return testCommit }
 func (fakeCommit) Time() time.Time { return time.Time{} }
 func (fakeCommit) Title() string   { return "" }
 
-func (c fakeCommit) Lookup(_ context.Context, p string) (hub.File, error) {
+func (c fakeCommit) Lookup(_ context.Context, p string) (hubserve.File, error) {
 	f, ok := c.files[p]
 	if !ok {
 		return f, iofs.ErrNotExist
@@ -142,7 +143,7 @@ func (c fakeCommit) Lookup(_ context.Context, p string) (hub.File, error) {
 	return f, nil
 }
 
-func (fakeCommit) List(context.Context, string, string) iter.Seq2[hub.File, error] { return nil }
+func (fakeCommit) List(context.Context, string, string) iter.Seq2[hubserve.File, error] { return nil }
 
 // A fixture is a Hub with one model.
 type fixture struct {
@@ -153,12 +154,12 @@ type fixture struct {
 func newFixture(t *testing.T, o Options) *fixture {
 	t.Helper()
 	sum := [32]byte{1}
-	repos := &fakeRepos{files: map[string]hub.File{
+	repos := &fakeRepos{files: map[string]hubserve.File{
 		"large.bin": {Path: "large.bin", Size: 1000, SHA256: &sum}, "git.txt": {Path: "git.txt", Size: 1000, SHA256: &sum, GitOID: testCommit},
 		"tiny": {Path: "tiny", Size: 3, Inline: []byte("{}\n")}, "dir": {Path: "dir", IsDir: true},
 	}, objects: map[[32]byte]string{{1}: "abc"}}
 	o.Repos = repos
-	return &fixture{hub.NewHandler(hub.HandlerOptions{Writes: NewHandler(o)}), repos}
+	return &fixture{hubserve.NewHandler(hubserve.HandlerOptions{Writes: NewHandler(o)}), repos}
 }
 
 func (f *fixture) do(method, target string, body io.Reader) *httptest.ResponseRecorder {
@@ -376,7 +377,7 @@ func TestManyLists(t *testing.T) {
 	for range maxLists {
 		h.lists <- struct{}{}
 	}
-	f.Handler = hub.NewHandler(hub.HandlerOptions{Writes: h})
+	f.Handler = hubserve.NewHandler(hubserve.HandlerOptions{Writes: h})
 	for target, want := range map[string]int{
 		"/api/models/owner/name/preupload/main":  http.StatusTooManyRequests,
 		"/owner/name.git/info/lfs/objects/batch": http.StatusTooManyRequests,
@@ -400,7 +401,7 @@ func TestBusy(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.repos.wait = make(chan struct{})
 	first := make(chan int)
-	h := hub.NewHandler(hub.HandlerOptions{Writes: NewHandler(Options{Repos: f.repos, Commits: 1, Wait: 10 * time.Millisecond})})
+	h := hubserve.NewHandler(hubserve.HandlerOptions{Writes: NewHandler(Options{Repos: f.repos, Commits: 1, Wait: 10 * time.Millisecond})})
 	started := make(chan struct{})
 	go func() {
 		body := io.MultiReader(readerFunc(func([]byte) (int, error) { close(started); return 0, io.EOF }), strings.NewReader(header+file("a")))

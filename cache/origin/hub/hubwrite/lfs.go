@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 // batchPath is the last segment of the batch API of git-lfs.
@@ -56,7 +57,7 @@ type action struct {
 }
 
 // serveBatch sends the actions for large files.
-func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, t hubserve.Target) error {
 	var in batchRequest
 	if err := h.readList(w, r, &in); err != nil {
 		return err
@@ -92,9 +93,9 @@ func (h *handler) serveBatch(w http.ResponseWriter, r *http.Request, t hub.Targe
 func (in *batchRequest) check() error {
 	switch {
 	case in.Operation != "upload":
-		return &hub.Refusal{Status: http.StatusUnprocessableEntity, Text: "this server has no downloads by LFS; read files at /REPO/resolve/main/PATH"}
+		return &hubserve.Refusal{Status: http.StatusUnprocessableEntity, Text: "this server has no downloads by LFS; read files at /REPO/resolve/main/PATH"}
 	case in.HashAlgo != "" && in.HashAlgo != "sha256" && in.HashAlgo != "sha_256":
-		return &hub.Refusal{Status: http.StatusConflict, Text: "the hash_algo must be sha256"}
+		return &hubserve.Refusal{Status: http.StatusConflict, Text: "the hash_algo must be sha256"}
 	case in.Ref != nil && in.Ref.Name != "":
 		return checkRevision(in.Ref.Name)
 	}
@@ -144,14 +145,14 @@ func (b *batch) addUpload(answer *batchObject, o Object) error {
 	answer.Authenticated = true
 	if b.transfer == "xet" {
 		answer.Actions = map[string]action{"upload": {
-			Href:      hub.Base(b.r) + b.id.API() + "/" + hub.VerbWriteToken + "/main",
+			Href:      hubserve.Base(b.r) + b.id.API() + "/" + hubserve.VerbWriteToken + "/main",
 			Header:    tokenHeader(b.r, b.token),
 			ExpiresIn: expiry(b.token.Expires),
 		}}
 		return nil
 	}
 	token, expires, err := b.h.o.Repos.ObjectToken(b.r.Context(), b.id, o)
-	var refusal *hub.Refusal
+	var refusal *hubserve.Refusal
 	switch {
 	case errors.As(err, &refusal):
 		answer.Error = &objectError{refusal.Status, refusal.Text}
@@ -160,7 +161,7 @@ func (b *batch) addUpload(answer *batchObject, o Object) error {
 		return err
 	}
 	answer.Actions = map[string]action{"upload": {
-		Href:      hub.Base(b.r) + b.id.Page() + ".git/info/lfs/objects/" + answer.OID + "?token=" + url.QueryEscape(token),
+		Href:      hubserve.Base(b.r) + b.id.Page() + ".git/info/lfs/objects/" + answer.OID + "?token=" + url.QueryEscape(token),
 		ExpiresIn: expiry(expires),
 	}}
 	return nil
@@ -170,7 +171,7 @@ func (b *batch) addUpload(answer *batchObject, o Object) error {
 const maxObject = 5 << 40
 
 // servePut stores the content of a large file.
-func (h *handler) servePut(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+func (h *handler) servePut(w http.ResponseWriter, r *http.Request, t hubserve.Target) error {
 	sum, ok := parseSum(t.Path)
 	if !ok {
 		return refuse("the last part of the path must be a SHA-256")

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 // The modes of files: small texts are a part of the commit, all others are uploaded before it.
@@ -40,7 +40,7 @@ type mode struct {
 }
 
 // servePreupload sends the modes of files.
-func (h *handler) servePreupload(w http.ResponseWriter, r *http.Request, t hub.Target) error {
+func (h *handler) servePreupload(w http.ResponseWriter, r *http.Request, t hubserve.Target) error {
 	var in struct {
 		Files     list[candidate] `json:"files"`
 		GitIgnore *string         `json:"gitIgnore"`
@@ -70,12 +70,12 @@ func (h *handler) servePreupload(w http.ResponseWriter, r *http.Request, t hub.T
 		modes = append(modes, m)
 	}
 	w.Header().Set("X-Repo-Commit", head.ID())
-	return hub.SendJSON(w, r, http.StatusOK, map[string]any{"files": modes, "commitOid": head.ID()})
+	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{"files": modes, "commitOid": head.ID()})
 }
 
 // mode returns the mode of a file. A file keeps the kind of the one that it replaces, so that the
 // client can compare the two.
-func (c *candidate) mode(old *hub.File, exists bool) mode {
+func (c *candidate) mode(old *hubserve.File, exists bool) mode {
 	m := mode{Path: c.Path, Mode: large}
 	oldSum, oldIsLarge := old.LFS()
 	switch isSmall := c.Size <= maxTiny || c.Size <= maxRegular && c.isText(); {

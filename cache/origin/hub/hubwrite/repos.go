@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 // ErrRepoExists means that a repository with this name exists.
 var ErrRepoExists = errors.New("the repository exists")
 
 // Repos are the repositories that a handler changes. It is safe for concurrent use. The context is
-// that of the request. Each method returns a *hub.Refusal with status 403 if the client may not
+// that of the request. Each method returns a *hubserve.Refusal with status 403 if the client may not
 // change the repository, whether or not that exists. Otherwise an absent repository is
 // hub.ErrRepoNotFound.
 type Repos interface {
@@ -27,11 +28,11 @@ type Repos interface {
 	Move(ctx context.Context, from, to hub.RepoID) error
 
 	// Head returns the newest commit.
-	Head(ctx context.Context, id hub.RepoID) (hub.Commit, error)
+	Head(ctx context.Context, id hub.RepoID) (hubserve.Commit, error)
 
 	// Ignores returns a function that reports whether a path is excluded, by patterns like those
 	// of a .gitignore. nil: by the file .gitignore of the commit, if there is one.
-	Ignores(ctx context.Context, c hub.Commit, patterns *string) (func(path string) bool, error)
+	Ignores(ctx context.Context, c hubserve.Commit, patterns *string) (func(path string) bool, error)
 
 	// WriteToken returns a token for uploads by the CAS API.
 	WriteToken(ctx context.Context, id hub.RepoID) (WriteToken, error)
@@ -40,7 +41,7 @@ type Repos interface {
 	HasObjects(ctx context.Context, id hub.RepoID, objects []Object) ([]bool, error)
 
 	// ObjectToken returns a token for PutObject, which may be a part of an address. It is valid
-	// for one object of this client. A *hub.Refusal is about this object.
+	// for one object of this client. A *hubserve.Refusal is about this object.
 	ObjectToken(ctx context.Context, id hub.RepoID, o Object) (token string, expires time.Time, err error)
 
 	// PutObject stores the content of an object, whose hash and size it checks. The client has no

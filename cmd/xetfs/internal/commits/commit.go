@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -151,7 +152,7 @@ func (m *Maker) plan(ctx context.Context, st *stage, b writer.Base) ([]page.Chan
 	if len(changes) > 0 && err == nil {
 		return changes, nil
 	}
-	var refused *hub.Refusal
+	var refused *hubserve.Refusal
 	if err != nil && !errors.As(err, &refused) {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/cache/origin/upload"
@@ -334,7 +335,7 @@ func TestRefused(t *testing.T) {
 	d.must("first", "", tree)
 	for _, tt := range tests {
 		_, err := d.commit("second", "", tt.words)
-		var r *hub.Refusal
+		var r *hubserve.Refusal
 		if !errors.As(err, &r) || r.Status != tt.status || !strings.Contains(r.Text, tt.contains) {
 			t.Errorf("%s: %v, want %d %s", tt.name, err, tt.status, tt.contains)
 		}
@@ -422,7 +423,7 @@ func TestParentAndResend(t *testing.T) {
 	} {
 		puts := d.uploads.puts
 		_, err := d.commit(stale.title, stale.parent, stale.words)
-		var r *hub.Refusal
+		var r *hubserve.Refusal
 		if !errors.As(err, &r) || r.Status != 412 || !strings.Contains(r.Text, third) {
 			t.Errorf("%v: %v, want 412", stale, err)
 		}
@@ -485,7 +486,7 @@ func TestSearchWithoutLock(t *testing.T) {
 		d.restart() // with no version in memory
 		s.m = d.Maker
 		_, err := d.commit(tt.name, tt.parent, tt.words)
-		var r *hub.Refusal
+		var r *hubserve.Refusal
 		if errors.As(err, &r) && r.Status != tt.status || (err != nil) != (tt.status != 0) {
 			t.Errorf("%s: %v, want %d", tt.name, err, tt.status)
 		}
@@ -598,7 +599,7 @@ func TestConcurrentCommits(t *testing.T) {
 				words := fmt.Sprintf("c%d/f%d=%d", client, i, i)
 				for deadline := time.Now().Add(time.Minute); ; {
 					_, err := at.commit(fmt.Sprintf("commit %d of %d", i, client), "", words)
-					var r *hub.Refusal
+					var r *hubserve.Refusal
 					if errors.As(err, &r) && r.Status == 503 && time.Now().Before(deadline) {
 						continue
 					}
@@ -629,12 +630,12 @@ func TestRepositories(t *testing.T) {
 		t.Errorf("create again: %v", err)
 	}
 	for _, bad := range []string{"", "a//b", "../a", "*a", strings.Repeat("a", 300)} {
-		var r *hub.Refusal
+		var r *hubserve.Refusal
 		if err := d.Create(t.Context(), bad, "me"); !errors.As(err, &r) || r.Status != 400 {
 			t.Errorf("create %.20q: %v", bad, err)
 		}
 	}
-	var r *hub.Refusal
+	var r *hubserve.Refusal
 	if err := d.Create(t.Context(), symbol+"/below", "me"); !errors.As(err, &r) || r.Status != 409 {
 		t.Errorf("create below another: %v", err)
 	}

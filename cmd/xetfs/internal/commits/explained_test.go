@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 )
 
@@ -23,7 +23,7 @@ func TestExplainedDisk(t *testing.T) {
 		unix.EIO:    0,
 	} {
 		err := explained(fmt.Errorf("ref: %w", &origin.LocalError{Path: "store", Err: cause}))
-		var r *hub.Refusal
+		var r *hubserve.Refusal
 		if errors.As(err, &r) {
 			if r.Status != want {
 				t.Errorf("%v: status %d", cause, r.Status)
@@ -37,7 +37,7 @@ func TestExplainedDisk(t *testing.T) {
 // A full quota has the text of the uploads.
 func TestExplainedQuota(t *testing.T) {
 	err := explained(fmt.Errorf("%w: its quota is 10 bytes", upload.ErrFull))
-	var r *hub.Refusal
+	var r *hubserve.Refusal
 	if !errors.As(err, &r) || r.Status != http.StatusInsufficientStorage || r.Text != "the store is full: its quota is 10 bytes" {
 		t.Errorf("%v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
@@ -86,7 +86,7 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := stored()
-		var refused *hub.Refusal
+		var refused *hubserve.Refusal
 		if err := commit("second", "b=largesecond -absent"); !errors.As(err, &refused) || refused.Status != 404 {
 			t.Fatalf("a commit that removes an absent file: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec/names"
@@ -113,7 +114,7 @@ func explained(err error) error {
 
 // refusal returns an error with a sentence for the client.
 func refusal(status int, format string, args ...any) error {
-	return &hub.Refusal{Status: status, Text: fmt.Sprintf(format, args...)}
+	return &hubserve.Refusal{Status: status, Text: fmt.Sprintf(format, args...)}
 }
 
 // Create makes a symbol without files. It returns hubwrite.ErrRepoExists if the symbol has a live

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -82,7 +82,7 @@ func (p *plan) lookup(ctx context.Context, name string) (*page.Entry, error) {
 
 // missing returns the error for a path that the tree does not have.
 func missing(name string) error {
-	return &hub.Refusal{Status: http.StatusNotFound, Code: "EntryNotFound", Text: "the repository has no " + hubwrite.Quote(name)}
+	return &hubserve.Refusal{Status: http.StatusNotFound, Code: "EntryNotFound", Text: "the repository has no " + hubwrite.Quote(name)}
 }
 
 // collect records what an operation adds or removes.

@@ -16,7 +16,7 @@ import (
 	"slices"
 
 	"github.com/xetfs/xetfs/cache/origin"
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/codec/page"
@@ -276,5 +276,5 @@ func (st *stage) protect(ctx context.Context, by upload.Guard) error {
 	}
 	slices.Sort(paths)
 	text := fmt.Sprint(paths[:min(len(paths), maxNamed)])
-	return &hub.Refusal{Status: http.StatusConflict, Text: fmt.Sprintf("data of %d files was deleted since the upload; upload these files again: %s", len(paths), text)}
+	return &hubserve.Refusal{Status: http.StatusConflict, Text: fmt.Sprintf("data of %d files was deleted since the upload; upload these files again: %s", len(paths), text)}
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/auth"
 )
 
@@ -145,30 +145,30 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 func ReadKey(file string) ([]byte, error) { return auth.ReadKey(file) }
 
 // User returns a client for whoami. All tokens of a kind have the same name.
-func (a Access) User(r *http.Request) hub.User {
+func (a Access) User(r *http.Request) hubserve.User {
 	if r.Header.Get("Authorization") == "" {
-		return hub.User{}
+		return hubserve.User{}
 	}
 	return userOf(r.Context())
 }
 
 // userOf returns the client of a request.
-func userOf(ctx context.Context) hub.User {
+func userOf(ctx context.Context) hubserve.User {
 	g, ok := ctx.Value(grantKey{}).(*grant)
 	switch {
 	case !ok:
-		return hub.User{Name: "anonymous", MayWrite: true}
+		return hubserve.User{Name: "anonymous", MayWrite: true}
 	case g.write:
-		return hub.User{Name: "writer", MayWrite: true}
+		return hubserve.User{Name: "writer", MayWrite: true}
 	}
-	return hub.User{Name: "reader"}
+	return hubserve.User{Name: "reader"}
 }
 
 // The answers for a repository that the client may not change. They are the same for one that does
 // not exist.
 var (
-	errMayOnlyRead = &hub.Refusal{Status: http.StatusForbidden, Text: "the token may only read; the operator of the server can allow uploads with the word write behind it in the token file"}
-	errMayNotWrite = &hub.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository; use a token with write access to it"}
+	errMayOnlyRead = &hubserve.Refusal{Status: http.StatusForbidden, Text: "the token may only read; the operator of the server can allow uploads with the word write behind it in the token file"}
+	errMayNotWrite = &hubserve.Refusal{Status: http.StatusForbidden, Text: "the token may not change this repository; use a token with write access to it"}
 )
 
 // refusalOf returns the answer to a client that may not change a repository.

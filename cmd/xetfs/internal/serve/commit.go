@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -30,31 +30,31 @@ type commit struct {
 	ofBranch bool // the client named a branch, not a version
 }
 
-var _ hub.Commit = (*commit)(nil)
+var _ hubserve.Commit = (*commit)(nil)
 
-// ID implements hub.Commit.
+// ID implements hubserve.Commit.
 func (c *commit) ID() string { return c.id }
 
-// Time implements hub.Commit.
+// Time implements hubserve.Commit.
 func (c *commit) Time() time.Time { return c.row.Time }
 
-// Title implements hub.Commit.
+// Title implements hubserve.Commit.
 func (c *commit) Title() string { return c.title }
 
-// Lookup implements hub.Commit.
-func (c *commit) Lookup(ctx context.Context, p string) (hub.File, error) {
+// Lookup implements hubserve.Commit.
+func (c *commit) Lookup(ctx context.Context, p string) (hubserve.File, error) {
 	e, err := c.tree.Lookup(ctx, p)
 	if err != nil {
-		return hub.File{}, err
+		return hubserve.File{}, err
 	}
 	return c.file(ctx, &e)
 }
 
-// List implements hub.Commit.
-func (c *commit) List(ctx context.Context, dir, after string) iter.Seq2[hub.File, error] {
-	return func(yield func(hub.File, error) bool) {
+// List implements hubserve.Commit.
+func (c *commit) List(ctx context.Context, dir, after string) iter.Seq2[hubserve.File, error] {
+	return func(yield func(hubserve.File, error) bool) {
 		for e, err := range c.tree.List(ctx, dir, after) {
-			var f hub.File
+			var f hubserve.File
 			if err == nil {
 				f, err = c.file(ctx, &e)
 			}
@@ -72,34 +72,34 @@ func (c *commit) List(ctx context.Context, dir, after string) iter.Seq2[hub.File
 const maxLinks = 8
 
 // file returns an entry as the Hub shows it. A link that leads to no file is io/fs.ErrNotExist.
-func (c *commit) file(ctx context.Context, e *page.Entry) (hub.File, error) {
+func (c *commit) file(ctx context.Context, e *page.Entry) (hubserve.File, error) {
 	name := e.Path
 	for range maxLinks {
 		switch e.Type {
 		case page.Dir:
 			if e.Path != name {
-				return hub.File{}, iofs.ErrNotExist // a link to a folder
+				return hubserve.File{}, iofs.ErrNotExist // a link to a folder
 			}
-			return hub.File{Path: name, IsDir: true}, nil
+			return hubserve.File{Path: name, IsDir: true}, nil
 		case page.File:
 			return c.regularFile(name, e), nil
 		}
 		target, ok := linkTarget(e)
 		if !ok {
-			return hub.File{}, iofs.ErrNotExist
+			return hubserve.File{}, iofs.ErrNotExist
 		}
 		found, err := c.tree.Lookup(ctx, target)
 		if err != nil {
-			return hub.File{}, err
+			return hubserve.File{}, err
 		}
 		e = &found
 	}
-	return hub.File{}, iofs.ErrNotExist
+	return hubserve.File{}, iofs.ErrNotExist
 }
 
 // regularFile returns the entry of a file as the Hub shows it under a path.
-func (c *commit) regularFile(name string, e *page.Entry) hub.File {
-	f := hub.File{Path: name, Size: e.Size, ID: e.ID, Inline: e.Inline, SHA256: e.SHA256}
+func (c *commit) regularFile(name string, e *page.Entry) hubserve.File {
+	f := hubserve.File{Path: name, Size: e.Size, ID: e.ID, Inline: e.Inline, SHA256: e.SHA256}
 	switch oid := commits.GitOID(e); {
 	case e.Size == int64(len(e.Inline)):
 	case oid != "":
@@ -114,7 +114,7 @@ func (c *commit) regularFile(name string, e *page.Entry) hub.File {
 }
 
 // setSum sets the sum of a file outside Xet.
-func setSum(f *hub.File, sum []byte) {
+func setSum(f *hubserve.File, sum []byte) {
 	switch len(sum) {
 	case sha1.Size:
 		f.GitOID = hex.EncodeToString(sum)
@@ -138,10 +138,10 @@ type Content struct {
 	Mirror *Mirror // that fetches files in Xet before the first read; nil: none
 }
 
-var _ hub.Content = Content{}
+var _ hubserve.Content = Content{}
 
-// OpenFile implements hub.Content.
-func (c Content) OpenFile(ctx context.Context, f *hub.File) (hub.ContentReader, error) {
+// OpenFile implements hubserve.Content.
+func (c Content) OpenFile(ctx context.Context, f *hubserve.File) (hubserve.ContentReader, error) {
 	file, err := c.Reader.OpenSize(ctx, f.ID, f.Size)
 	if err != nil {
 		return nil, err
@@ -159,10 +159,10 @@ func (c Content) OpenFile(ctx context.Context, f *hub.File) (hub.ContentReader, 
 type mirrorReader struct {
 	*reconstruct.Handle
 	mirror *Mirror
-	file   *hub.File
+	file   *hubserve.File
 }
 
-// ReadAt implements hub.ContentReader.
+// ReadAt implements hubserve.ContentReader.
 func (r *mirrorReader) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if _, _, err := r.mirror.OpenFile(ctx, r.file.ID); err != nil {
 		return 0, err

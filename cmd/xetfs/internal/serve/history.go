@@ -5,12 +5,13 @@ import (
 	"strconv"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
-var _ hub.History = (*Repos)(nil)
+var _ hubserve.History = (*Repos)(nil)
 
-// Commits implements hub.History. The cursor is the number of the version behind the page.
-func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor string, limit int) (list []hub.CommitInfo, next string, total int, err error) {
+// Commits implements hubserve.History. The cursor is the number of the version behind the page.
+func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hubserve.Commit, cursor string, limit int) (list []hubserve.CommitInfo, next string, total int, err error) {
 	first, ok := c.(*commit)
 	if !ok {
 		return nil, "", 0, hub.ErrRevisionNotFound
@@ -35,7 +36,7 @@ func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hub.Commit, cursor
 		switch {
 		case v.row.Number > from:
 		case len(list) < limit:
-			list = append(list, hub.CommitInfo{ID: v.id, Title: v.title, Message: v.message, Author: v.author, Time: v.row.Time})
+			list = append(list, hubserve.CommitInfo{ID: v.id, Title: v.title, Message: v.message, Author: v.author, Time: v.row.Time})
 		case next == "":
 			next = strconv.FormatUint(v.row.Number, 10)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
@@ -117,7 +118,7 @@ func entries(all ...page.Entry) iter.Seq2[page.Entry, error] {
 }
 
 // commit returns the commit of a revision.
-func (h *history) commit(revision string) hub.Commit {
+func (h *history) commit(revision string) hubserve.Commit {
 	h.t.Helper()
 	c, err := h.repos.Resolve(h.t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"}, revision)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/recent"
 )
 
@@ -102,7 +103,7 @@ func (ow *Owner) Close() {
 // routes returns the handler of all APIs. It is called once.
 func (ow *Owner) routes(a Access) http.Handler {
 	ow.access = a
-	ow.none = hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{hub.ErrRepoNotFound}, User: a.User})
+	ow.none = hubserve.NewHandler(hubserve.HandlerOptions{Repos: failingRepos{hub.ErrRepoNotFound}, User: a.User})
 	api := a.Require(http.HandlerFunc(ow.serveHub))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isCASPath(r.URL.Path) {
@@ -115,14 +116,14 @@ func (ow *Owner) routes(a Access) http.Handler {
 
 // serveHub answers a request to the Hub API.
 func (ow *Owner) serveHub(w http.ResponseWriter, r *http.Request) {
-	id, ok := hub.RepoOf(r.URL.EscapedPath())
+	id, ok := hubserve.RepoOf(r.URL.EscapedPath())
 	if !ok || !ow.has(id) || !clientMayRead(r.Context(), storeSymbols(id)...) {
 		ow.none.ServeHTTP(w, r)
 		return
 	}
 	it, err := ow.openRepo(r.Context(), id)
 	if err != nil {
-		hub.NewHandler(hub.HandlerOptions{Repos: failingRepos{err}}).ServeHTTP(w, r)
+		hubserve.NewHandler(hubserve.HandlerOptions{Repos: failingRepos{err}}).ServeHTTP(w, r)
 		return
 	}
 	defer ow.repos.Put(it)
@@ -219,7 +220,7 @@ func (ow *Owner) add(ctx context.Context, id hub.RepoID) error {
 		<-ow.slots
 		return ow.refused(id, err)
 	}
-	r := &ownedRepo{api: hub.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
+	r := &ownedRepo{api: hubserve.NewHandler(site.hubOptions(ow.access)), close: func() { site.Close(); closeSite() }}
 	if site.Xet != nil {
 		r.xet = site.Xet
 	}
@@ -280,14 +281,14 @@ func failedRepo(r slog.Record) (key string, limited bool) {
 // failingRepos are repositories with one error.
 type failingRepos struct{ err error }
 
-var _ hub.Repos = failingRepos{}
+var _ hubserve.Repos = failingRepos{}
 
-// Resolve implements hub.Repos.
-func (f failingRepos) Resolve(context.Context, hub.RepoID, string) (hub.Commit, error) {
+// Resolve implements hubserve.Repos.
+func (f failingRepos) Resolve(context.Context, hub.RepoID, string) (hubserve.Commit, error) {
 	return nil, f.err
 }
 
-// Refs implements hub.Repos.
-func (f failingRepos) Refs(context.Context, hub.RepoID) (branches, tags []hub.Ref, err error) {
+// Refs implements hubserve.Repos.
+func (f failingRepos) Refs(context.Context, hub.RepoID) (branches, tags []hubserve.Ref, err error) {
 	return nil, nil, f.err
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/xetfs/xetfs/cache/logdedup"
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 // NewReport returns a function that logs why an answer has failed: at most one line in ten seconds, with
@@ -17,7 +17,7 @@ func NewReport(log *slog.Logger) (report func(r *http.Request, err error), stop 
 	limiter := logdedup.New(log.Handler(), logdedup.Options{})
 	limited := slog.New(limiter)
 	return func(r *http.Request, err error) {
-		var left *hub.LeftOutError
+		var left *hubserve.LeftOutError
 		switch {
 		case errors.As(err, &left):
 			log.Warn("entries with names that are not UTF-8 are left out of listings", "event", "name_rejected",

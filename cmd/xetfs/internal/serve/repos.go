@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog"
@@ -40,7 +41,7 @@ type Repos struct {
 	logged   sync.Map // names of damaged snapshots in the log
 }
 
-var _ hub.Repos = (*Repos)(nil)
+var _ hubserve.Repos = (*Repos)(nil)
 
 // NewRepos returns the repositories of a catalog; nil has none. Local means that the store is a
 // folder, so that each request may read the reference of its symbol.
@@ -74,8 +75,8 @@ func (r *Repos) readableSymbol(ctx context.Context, id hub.RepoID) (string, *lin
 	return "", nil, hub.ErrRepoNotFound
 }
 
-// Resolve implements hub.Repos.
-func (r *Repos) Resolve(ctx context.Context, id hub.RepoID, revision string) (hub.Commit, error) {
+// Resolve implements hubserve.Repos.
+func (r *Repos) Resolve(ctx context.Context, id hub.RepoID, revision string) (hubserve.Commit, error) {
 	symbol, l, err := r.readableSymbol(ctx, id)
 	if err != nil {
 		return nil, err
@@ -129,8 +130,8 @@ func (r *Repos) revision(ctx context.Context, symbol string, l *lineage, revisio
 // maxRefs bounds the tags of one answer, and the snapshots that are read for it.
 const maxRefs = 2000
 
-// Refs implements hub.Repos.
-func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.Ref, err error) {
+// Refs implements hubserve.Repos.
+func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hubserve.Ref, err error) {
 	symbol, l, err := r.readableSymbol(ctx, id)
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +143,7 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.R
 	seen := map[string]bool{}
 	add := func(name string, v *version) bool {
 		if !seen[name] {
-			tags, seen[name] = append(tags, hub.Ref{Name: name, Commit: v.id}), true
+			tags, seen[name] = append(tags, hubserve.Ref{Name: name, Commit: v.id}), true
 		}
 		return len(tags) < maxRefs
 	}
@@ -158,7 +159,7 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hub.R
 		}
 	}
 	err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
-	return []hub.Ref{{Name: mainBranch, Commit: newest.id}}, tags, err
+	return []hubserve.Ref{{Name: mainBranch, Commit: newest.id}}, tags, err
 }
 
 // addSnapshots calls add for the sound snapshots of a symbol, until it returns false. A store that

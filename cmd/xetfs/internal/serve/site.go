@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
@@ -23,7 +23,7 @@ const StorePath = "/-/store/"
 // Without Repos it serves the plain layout alone, at the top. The plain layout and the statistics
 // need a token for everything. The CAS API checks tokens of its own, which the Hub API makes.
 type Site struct {
-	Repos   hub.Repos // nil: only the plain layout
+	Repos   hubserve.Repos // nil: only the plain layout
 	Content Content
 	Xet     *Xet    // nil: no CAS API
 	Writer  *Writer // nil: the store is read-only
@@ -31,7 +31,7 @@ type Site struct {
 	Owner   *Owner // instead of all above but Plain; nil: none
 	Access  Access
 
-	Report func(r *http.Request, err error) // of hub.HandlerOptions
+	Report func(r *http.Request, err error) // of hubserve.HandlerOptions
 }
 
 // Handler returns the handler of the site, which counts requests. Wrap adds faults to all
@@ -60,7 +60,7 @@ func (s *Site) routes() http.Handler {
 	if s.Owner != nil {
 		return s.Owner.routes(s.Access)
 	}
-	open := hub.NewHandler(s.hubOptions(s.Access))
+	open := hubserve.NewHandler(s.hubOptions(s.Access))
 	api := s.Access.Require(open)
 	plain := s.Access.RequireAll(s.Plain)
 	below := http.StripPrefix(strings.TrimSuffix(StorePath, "/"), plain)
@@ -91,8 +91,8 @@ func (s *Site) Close() {
 }
 
 // hubOptions returns the options of the Hub API.
-func (s *Site) hubOptions(a Access) hub.HandlerOptions {
-	o := hub.HandlerOptions{Repos: s.Repos, Content: s.Content, User: a.User, Private: a.file != nil, Report: s.Report}
+func (s *Site) hubOptions(a Access) hubserve.HandlerOptions {
+	o := hubserve.HandlerOptions{Repos: s.Repos, Content: s.Content, User: a.User, Private: a.file != nil, Report: s.Report}
 	if s.Xet != nil {
 		o.Tokens = s.Xet
 	}

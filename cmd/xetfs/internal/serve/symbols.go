@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 )
 
 // typeFolders are the first segments of symbols that name the type of a repository.
@@ -59,5 +60,5 @@ func fitsRepository(pattern string) bool {
 			}
 		}
 	}
-	return hub.IsRepoName(strings.NewReplacer("*", "x", "?", "x").Replace(pattern))
+	return hubserve.IsRepoName(strings.NewReplacer("*", "x", "?", "x").Replace(pattern))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubwrite"
 	"github.com/xetfs/xetfs/cache/origin/upload"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/commits"
@@ -34,7 +35,7 @@ var _ hubwrite.Repos = (*Writer)(nil)
 // WriterOptions describe a Writer. All are required.
 type WriterOptions struct {
 	Repos   *Repos
-	Content hub.Content
+	Content hubserve.Content
 	Maker   *commits.Maker
 	Uploads Uploads
 	Signer  *casserve.Signer
@@ -136,7 +137,7 @@ func (w *Writer) Move(ctx context.Context, from, to hub.RepoID) error {
 }
 
 // Head implements hubwrite.Repos.
-func (w *Writer) Head(ctx context.Context, id hub.RepoID) (hub.Commit, error) {
+func (w *Writer) Head(ctx context.Context, id hub.RepoID) (hubserve.Commit, error) {
 	if _, err := w.existing(ctx, id); err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (w *Writer) Head(ctx context.Context, id hub.RepoID) (hub.Commit, error) {
 const maxIgnoreFile = 1 << 20
 
 // Ignores implements hubwrite.Repos.
-func (w *Writer) Ignores(ctx context.Context, c hub.Commit, patterns *string) (func(string) bool, error) {
+func (w *Writer) Ignores(ctx context.Context, c hubserve.Commit, patterns *string) (func(string) bool, error) {
 	none := func(string) bool { return false }
 	if patterns == nil {
 		f, err := c.Lookup(ctx, ".gitignore")
@@ -169,13 +170,13 @@ func (w *Writer) Ignores(ctx context.Context, c hub.Commit, patterns *string) (f
 	}
 	ignored, err := w.o.Ignores(*patterns)
 	if err != nil {
-		return nil, &hub.Refusal{Status: http.StatusBadRequest, Text: "the file .gitignore has a pattern that is not valid"}
+		return nil, &hubserve.Refusal{Status: http.StatusBadRequest, Text: "the file .gitignore has a pattern that is not valid"}
 	}
 	return ignored, nil
 }
 
 // readFile returns the content of a small file.
-func (w *Writer) readFile(ctx context.Context, f *hub.File) ([]byte, error) {
+func (w *Writer) readFile(ctx context.Context, f *hubserve.File) ([]byte, error) {
 	r, err := w.o.Content.OpenFile(ctx, f)
 	if err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func (w *Writer) ObjectToken(ctx context.Context, id hub.RepoID, o hubwrite.Obje
 		return "", time.Time{}, err
 	}
 	if limit := w.o.Uploads.MaxContent(); o.Size > limit {
-		return "", time.Time{}, &hub.Refusal{
+		return "", time.Time{}, &hubserve.Refusal{
 			Status: http.StatusRequestEntityTooLarge,
 			Text:   fmt.Sprintf("without Xet a file has at most %d bytes; upload it with hf_xet", limit),
 		}
@@ -259,7 +260,7 @@ func (w *Writer) ObjectToken(ctx context.Context, id hub.RepoID, o hubwrite.Obje
 }
 
 // errObjectToken is the answer for an address that is not valid.
-var errObjectToken = &hub.Refusal{Status: http.StatusForbidden, Text: "the address of this upload is not valid or has expired; request a new one"}
+var errObjectToken = &hubserve.Refusal{Status: http.StatusForbidden, Text: "the address of this upload is not valid or has expired; request a new one"}
 
 // PutObject implements hubwrite.Repos.
 func (w *Writer) PutObject(ctx context.Context, token string, _ hub.RepoID, sum [32]byte, content io.Reader) error {
@@ -277,7 +278,7 @@ func (w *Writer) PutObject(ctx context.Context, token string, _ hub.RepoID, sum 
 	case err != nil:
 		return uploadError(err)
 	case c.Size != size || c.SHA256 != sum:
-		return &hub.Refusal{Status: http.StatusBadRequest, Text: "the content has another size or SHA-256 than the address of the upload"}
+		return &hubserve.Refusal{Status: http.StatusBadRequest, Text: "the content has another size or SHA-256 than the address of the upload"}
 	}
 	return nil
 }
@@ -287,7 +288,7 @@ func uploadError(err error) error {
 	status := 0
 	switch {
 	case errors.Is(err, upload.ErrTooLarge):
-		return &hub.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "the content is longer than the size of its object"}
+		return &hubserve.Refusal{Status: http.StatusRequestEntityTooLarge, Text: "the content is longer than the size of its object"}
 	case errors.Is(err, upload.ErrFull):
 		status = http.StatusInsufficientStorage
 	case errors.Is(err, upload.ErrBusy):
@@ -299,7 +300,7 @@ func uploadError(err error) error {
 	default:
 		return err
 	}
-	return &hub.Refusal{Status: status, Text: err.Error()}
+	return &hubserve.Refusal{Status: status, Text: err.Error()}
 }
 
 // Commit implements hubwrite.Repos.

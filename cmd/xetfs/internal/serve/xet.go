@@ -14,6 +14,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/hub"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -35,7 +36,7 @@ type Xet struct {
 	handler http.Handler
 }
 
-var _ hub.Tokens = (*Xet)(nil)
+var _ hubserve.Tokens = (*Xet)(nil)
 
 // NewXet returns the CAS API of the content that open returns. Private means that clients need a
 // token for each request but those to presigned URLs. Otherwise any token or none reads all files.
@@ -87,8 +88,8 @@ func (x *Xet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.handler.ServeHTTP(w, r)
 }
 
-// ReadToken implements hub.Tokens.
-func (x *Xet) ReadToken(_ context.Context, _ hub.RepoID, c hub.Commit) (string, time.Time, error) {
+// ReadToken implements hubserve.Tokens.
+func (x *Xet) ReadToken(_ context.Context, _ hub.RepoID, c hubserve.Commit) (string, time.Time, error) {
 	v, ok := c.(*commit)
 	if !ok {
 		return "", time.Time{}, hub.ErrRevisionNotFound

@@ -1,4 +1,4 @@
-package hub
+package hubserve
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
 )
 
@@ -85,24 +86,24 @@ func (c *fakeCommit) add(p string, content []byte, withSum bool) {
 }
 
 // fakeRepos are repositories in memory by their type and name.
-type fakeRepos map[RepoID]*fakeCommit
+type fakeRepos map[hub.RepoID]*fakeCommit
 
-func (r fakeRepos) Resolve(_ context.Context, id RepoID, revision string) (Commit, error) {
+func (r fakeRepos) Resolve(_ context.Context, id hub.RepoID, revision string) (Commit, error) {
 	c, ok := r[id]
 	switch {
 	case !ok && id.Name == "owner/gated":
-		return nil, fmt.Errorf("secret: %w", ErrRepoGated)
+		return nil, fmt.Errorf("secret: %w", hub.ErrRepoGated)
 	case !ok:
-		return nil, fmt.Errorf("secret: %w", ErrRepoNotFound)
+		return nil, fmt.Errorf("secret: %w", hub.ErrRepoNotFound)
 	case !slices.Contains([]string{"", "main", "refs/pr/1", "a/b", testCommit}, revision):
-		return nil, fmt.Errorf("secret: %w", ErrRevisionNotFound)
+		return nil, fmt.Errorf("secret: %w", hub.ErrRevisionNotFound)
 	}
 	return c, nil
 }
 
-func (r fakeRepos) Refs(_ context.Context, id RepoID) (branches, tags []Ref, err error) {
+func (r fakeRepos) Refs(_ context.Context, id hub.RepoID) (branches, tags []Ref, err error) {
 	if _, ok := r[id]; !ok {
-		return nil, nil, ErrRepoNotFound
+		return nil, nil, hub.ErrRepoNotFound
 	}
 	return []Ref{{"main", testCommit}}, []Ref{{"v1", testCommit}}, nil
 }
@@ -153,7 +154,7 @@ func (r *fakeReader) Close() error {
 
 type fakeTokens struct{}
 
-func (fakeTokens) ReadToken(_ context.Context, id RepoID, c Commit) (string, time.Time, error) {
+func (fakeTokens) ReadToken(_ context.Context, id hub.RepoID, c Commit) (string, time.Time, error) {
 	return "hf_" + id.Name + "@" + c.ID(), time.Unix(2_000_000_000, 0), nil
 }
 
@@ -186,7 +187,7 @@ func newFixture(t *testing.T) *fixture {
 	f := &fixture{commit: c, content: content, large: large}
 	f.Handler = NewHandler(HandlerOptions{
 		Report:  func(*http.Request, error) { f.reports.Add(1) },
-		Repos:   fakeRepos{{Model, "owner/name"}: c, {Model, "gpt2"}: c, {Dataset, "squad"}: c, {Space, "owner/app"}: c},
+		Repos:   fakeRepos{{Type: hub.Model, Name: "owner/name"}: c, {Type: hub.Model, Name: "gpt2"}: c, {Type: hub.Dataset, Name: "squad"}: c, {Type: hub.Space, Name: "owner/app"}: c},
 		Content: content, Tokens: fakeTokens{},
 		User: func(r *http.Request) User {
 			return User{Name: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}

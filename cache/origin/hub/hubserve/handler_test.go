@@ -1,4 +1,4 @@
-package hub
+package hubserve
 
 import (
 	"encoding/json"
@@ -416,7 +416,7 @@ func TestContentErrors(t *testing.T) {
 		status int
 		text   string
 	}{
-		{"refused token", &StatusError{"secret: the Hub refuses the token", iofs.ErrPermission}, 403, "the upstream refuses the token of this server"},
+		{"refused token", fmt.Errorf("secret: the Hub refuses the token: %w", iofs.ErrPermission), 403, "the upstream refuses the token of this server"},
 		{"lost content", fmt.Errorf("secret: %w", origin.ErrNotFound), 404, "the store no longer has the content"},
 		{"no token for a deleted repository", fmt.Errorf("%w: secret: %w", iofs.ErrPermission, origin.ErrNotFound), 404, "the store no longer has the content"},
 		{"part that the upstream lacks", fmt.Errorf("%w: secret: %v", origin.ErrUnavailable, origin.ErrNotFound), 503, "the store cannot be read just now"},

@@ -1,4 +1,4 @@
-package hub
+package hubserve
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // serveInfo sends the facts about a commit and the names of all files. Clients that poll send the
@@ -48,7 +50,7 @@ func (h *handler) serveInfo(w http.ResponseWriter, r *http.Request, rt route, c 
 }
 
 // info returns the facts about a commit.
-func (h *handler) info(id RepoID, c Commit) repoInfo {
+func (h *handler) info(id hub.RepoID, c Commit) repoInfo {
 	author, _, ok := strings.Cut(id.Name, "/")
 	if !ok {
 		author = ""
@@ -57,7 +59,7 @@ func (h *handler) info(id RepoID, c Commit) repoInfo {
 		MongoID: c.ID()[:24], ID: id.Name, Author: author, SHA: c.ID(), LastModified: wireTime(c.Time()), CreatedAt: wireTime(c.Time()),
 		Private: h.o.Private, Tags: []string{},
 	}
-	if id.Type == Model {
+	if id.Type == hub.Model {
 		info.ModelID = id.Name
 	}
 	return info

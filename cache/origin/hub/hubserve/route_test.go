@@ -1,9 +1,11 @@
-package hub
+package hubserve
 
 import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // A name that is also a verb belongs to a repository of two segments where that makes a route.
@@ -12,12 +14,12 @@ func TestParseRoute(t *testing.T) {
 		path string
 		want route // zero: none
 	}{
-		{"/api/models/a/b", route{RepoID{Model, "a/b"}, verbInfo, "", ""}},
-		{"/api/models/a/b/revision/x%2Fy", route{RepoID{Model, "a/b"}, verbInfo, "x/y", ""}},
-		{"/api/models/tree/tree/tree/tree/tree", route{RepoID{Model, "tree/tree"}, verbTree, "tree", "tree"}},
-		{"/api/models/a/tree/refs/x", route{RepoID{Model, "a"}, verbTree, "refs", "x"}},
-		{"/api/models/a/tree/refs/pr/1/x", route{RepoID{Model, "a"}, verbTree, "refs/pr/1", "x"}},
-		{"/api/spaces/a/refs", route{RepoID{Space, "a"}, verbRefs, "", ""}},
+		{"/api/models/a/b", route{hub.RepoID{Type: hub.Model, Name: "a/b"}, verbInfo, "", ""}},
+		{"/api/models/a/b/revision/x%2Fy", route{hub.RepoID{Type: hub.Model, Name: "a/b"}, verbInfo, "x/y", ""}},
+		{"/api/models/tree/tree/tree/tree/tree", route{hub.RepoID{Type: hub.Model, Name: "tree/tree"}, verbTree, "tree", "tree"}},
+		{"/api/models/a/tree/refs/x", route{hub.RepoID{Type: hub.Model, Name: "a"}, verbTree, "refs", "x"}},
+		{"/api/models/a/tree/refs/pr/1/x", route{hub.RepoID{Type: hub.Model, Name: "a"}, verbTree, "refs/pr/1", "x"}},
+		{"/api/spaces/a/refs", route{hub.RepoID{Type: hub.Space, Name: "a"}, verbRefs, "", ""}},
 		{"/api/models/a/b/c", route{}},
 		{"/api/models/a/b/tree", route{}},
 		{"/api/models/a/b/refs/x", route{}},
@@ -25,10 +27,10 @@ func TestParseRoute(t *testing.T) {
 		{"/api/models//b", route{}},
 		{"/api/models/a/b/revision/", route{}},
 		{"/api/buckets/a/b/tree", route{}},
-		{"/a/b/resolve/main/x/y", route{RepoID{Model, "a/b"}, verbResolve, "main", "x/y"}},
-		{"/models/a/b/resolve/main/x", route{RepoID{Model, "a/b"}, verbResolve, "main", "x"}},
-		{"/datasets/a/b/raw/main/x", route{RepoID{Dataset, "a/b"}, verbRaw, "main", "x"}},
-		{"/a/resolve/resolve/x", route{RepoID{Model, "a"}, verbResolve, "resolve", "x"}},
+		{"/a/b/resolve/main/x/y", route{hub.RepoID{Type: hub.Model, Name: "a/b"}, verbResolve, "main", "x/y"}},
+		{"/models/a/b/resolve/main/x", route{hub.RepoID{Type: hub.Model, Name: "a/b"}, verbResolve, "main", "x"}},
+		{"/datasets/a/b/raw/main/x", route{hub.RepoID{Type: hub.Dataset, Name: "a/b"}, verbRaw, "main", "x"}},
+		{"/a/resolve/resolve/x", route{hub.RepoID{Type: hub.Model, Name: "a"}, verbResolve, "resolve", "x"}},
 		{"/a/b/resolve/main//x", route{}},
 		{"/a/b/resolve/main/x/", route{}},
 		{"/a/b/blob/main/x", route{}},
@@ -46,9 +48,9 @@ func TestParseRoute(t *testing.T) {
 // request for a repository of one segment remains one.
 func TestVerbsAsNames(t *testing.T) {
 	f := newFixture(t)
-	repos := fakeRepos{{Model, "acme"}: f.commit}
+	repos := fakeRepos{{Type: hub.Model, Name: "acme"}: f.commit}
 	for _, v := range repoVerbs {
-		repos[RepoID{Model, "acme/" + v}] = f.commit
+		repos[hub.RepoID{Type: hub.Model, Name: "acme/" + v}] = f.commit
 	}
 	f.Handler = NewHandler(HandlerOptions{Repos: repos, Content: f.content, Tokens: fakeTokens{}})
 	const read, write = http.StatusOK, http.StatusForbidden // the handler is read-only

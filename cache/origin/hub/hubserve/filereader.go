@@ -1,4 +1,4 @@
-package hub
+package hubserve
 
 import (
 	"context"

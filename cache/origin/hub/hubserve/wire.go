@@ -1,4 +1,4 @@
-package hub
+package hubserve
 
 import (
 	"crypto/sha1" //nolint:gosec // git's names

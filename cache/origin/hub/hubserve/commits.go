@@ -1,17 +1,19 @@
-package hub
+package hubserve
 
 import (
 	"context"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // A History lists the commits of a repository. Repos may implement it.
 type History interface {
 	// Commits returns up to limit commits, newest first, and the cursor of the next page; "": no
 	// more commits. The first page begins with the commit c. total is the number of commits from c on.
-	Commits(ctx context.Context, id RepoID, c Commit, cursor string, limit int) (commits []CommitInfo, next string, total int, err error)
+	Commits(ctx context.Context, id hub.RepoID, c Commit, cursor string, limit int) (commits []CommitInfo, next string, total int, err error)
 }
 
 // A CommitInfo is a commit of a list.

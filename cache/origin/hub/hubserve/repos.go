@@ -1,46 +1,23 @@
-package hub
+package hubserve
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
+	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/codec"
-)
-
-// A RepoType is a kind of repository.
-type RepoType string
-
-// The types of repositories.
-const (
-	Model   RepoType = "model"
-	Dataset RepoType = "dataset"
-	Space   RepoType = "space"
-)
-
-// A RepoID names a repository. Name has one or two segments, like gpt2 or owner/name.
-type RepoID struct {
-	Type RepoType
-	Name string
-}
-
-// Errors of Repos. Other errors are io/fs.ErrNotExist for a path, and those of an origin.
-var (
-	ErrRepoNotFound     = errors.New("repository not found")
-	ErrRevisionNotFound = errors.New("revision not found")
-	ErrRepoGated        = errors.New("access to the repository is restricted")
 )
 
 // Repos are the repositories that a handler shows. It is safe for concurrent use. The context is
 // that of the request: an implementation may show a client fewer repositories than exist.
 type Repos interface {
 	// Resolve returns the commit of a revision: a branch, a tag or a commit hash. "" is the
-	// newest commit. It returns ErrRepoNotFound, ErrRevisionNotFound or ErrRepoGated.
-	Resolve(ctx context.Context, id RepoID, revision string) (Commit, error)
+	// newest commit. It returns hub.ErrRepoNotFound, hub.ErrRevisionNotFound or hub.ErrRepoGated.
+	Resolve(ctx context.Context, id hub.RepoID, revision string) (Commit, error)
 
 	// Refs returns the branches and tags of a repository, at most a few thousand.
-	Refs(ctx context.Context, id RepoID) (branches, tags []Ref, err error)
+	Refs(ctx context.Context, id hub.RepoID) (branches, tags []Ref, err error)
 }
 
 // A Ref is a branch or a tag.
@@ -94,5 +71,5 @@ type ContentReader interface {
 type Tokens interface {
 	// ReadToken returns a token that reads the files of one commit, and the end of its
 	// validity. Clients in JavaScript need tokens that begin with hf_.
-	ReadToken(ctx context.Context, id RepoID, c Commit) (token string, expires time.Time, err error)
+	ReadToken(ctx context.Context, id hub.RepoID, c Commit) (token string, expires time.Time, err error)
 }

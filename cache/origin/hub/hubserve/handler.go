@@ -1,4 +1,4 @@
-package hub
+package hubserve
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/xetfs/xetfs/cache/lru"
 	"github.com/xetfs/xetfs/cache/origin"
+	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // HandlerOptions are the data that a handler shows. Repos and Content are required.
@@ -169,11 +170,11 @@ func refusalOf(err error) *Refusal {
 	switch {
 	case errors.As(err, &refusal):
 		return refusal
-	case errors.Is(err, ErrRepoNotFound):
+	case errors.Is(err, hub.ErrRepoNotFound):
 		return &Refusal{http.StatusNotFound, "RepoNotFound", "Repository not found"}
-	case errors.Is(err, ErrRevisionNotFound):
+	case errors.Is(err, hub.ErrRevisionNotFound):
 		return &Refusal{http.StatusNotFound, "RevisionNotFound", "Revision not found"}
-	case errors.Is(err, ErrRepoGated):
+	case errors.Is(err, hub.ErrRepoGated):
 		return &Refusal{http.StatusForbidden, "GatedRepo", "Access to this repository is restricted"}
 	case errors.Is(err, iofs.ErrNotExist):
 		return &Refusal{http.StatusNotFound, "EntryNotFound", "Entry not found"}

@@ -1,12 +1,13 @@
-package hub
+package hubserve
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // A verb is the part of a path that says what is read of a repository.
@@ -26,39 +27,21 @@ const (
 
 // A route is the parsed path of a request.
 type route struct {
-	repo     RepoID
+	repo     hub.RepoID
 	verb     verb
 	revision string // "": the newest
 	path     string // "": the root
 }
 
-// Bounds of the parts of a path, in bytes.
-const (
-	maxRepoName = 200
-	maxRevision = 255
-	MaxPath     = 4095 // of a file
-)
+// maxRepoName bounds the name of a repository in a path, in bytes.
+const maxRepoName = 200
 
 // typeFolders are the first segments of paths by type. Models need none for files.
-var typeFolders = map[string]RepoType{"models": Model, "datasets": Dataset, "spaces": Space}
-
-// Folder returns the first segment of paths: models for Model.
-func (t RepoType) Folder() string { return string(t) + "s" }
-
-// Page returns the escaped path of the repository's page in a browser. Paths of files begin with it, too.
-func (id RepoID) Page() string {
-	if id.Type == Model {
-		return "/" + escapePath(id.Name)
-	}
-	return "/" + id.Type.Folder() + "/" + escapePath(id.Name)
-}
-
-// API returns the escaped path of the repository in the API.
-func (id RepoID) API() string { return "/api/" + id.Type.Folder() + "/" + escapePath(id.Name) }
+var typeFolders = map[string]hub.RepoType{"models": hub.Model, "datasets": hub.Dataset, "spaces": hub.Space}
 
 // RepoOf returns the repository in the escaped path of a request. It returns false for a path that is
 // no route of a repository.
-func RepoOf(escaped string) (RepoID, bool) {
+func RepoOf(escaped string) (hub.RepoID, bool) {
 	rt, ok := parseRoute(escaped)
 	return rt.repo, ok
 }
@@ -73,7 +56,7 @@ func parseRoute(escaped string) (route, bool) {
 	if segments[0] == "api" {
 		return parseAPI(segments[1:])
 	}
-	t := Model
+	t := hub.Model
 	if folder, ok := typeFolders[segments[0]]; ok {
 		t, segments = folder, segments[1:]
 	}
@@ -83,7 +66,7 @@ func parseRoute(escaped string) (route, bool) {
 // segmentsOf returns the segments of an escaped path, at least one. It returns false for an invalid path.
 func segmentsOf(escaped string) ([]string, bool) {
 	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
-	if len(segments) > MaxPath {
+	if len(segments) > hub.MaxPath {
 		return nil, false
 	}
 	for i, s := range segments {
@@ -111,18 +94,18 @@ func parseAPI(segments []string) (route, bool) {
 	if len(segments) > 2 {
 		return route{}, false
 	}
-	rt := route{repo: RepoID{t, strings.Join(segments, "/")}, verb: verbInfo}
+	rt := route{repo: hub.RepoID{Type: t, Name: strings.Join(segments, "/")}, verb: verbInfo}
 	return rt, isRepoName(segments)
 }
 
 // parseRepo parses a repository, a verb and its arguments. A repository has two segments or, if
 // that makes no route, one.
-func parseRepo(t RepoType, segments []string, verbs ...verb) (route, bool) {
+func parseRepo(t hub.RepoType, segments []string, verbs ...verb) (route, bool) {
 	for _, n := range []int{2, 1} {
 		if len(segments) <= n || !slices.Contains(verbs, verb(segments[n])) || !isRepoName(segments[:n]) {
 			continue
 		}
-		rt := route{repo: RepoID{t, strings.Join(segments[:n], "/")}, verb: verb(segments[n])}
+		rt := route{repo: hub.RepoID{Type: t, Name: strings.Join(segments[:n], "/")}, verb: verb(segments[n])}
 		if rt.parseArguments(segments[n+1:]) {
 			return rt, true
 		}
@@ -164,18 +147,12 @@ func isRepoName(segments []string) bool {
 
 // isRevision reports whether s can be a branch, a tag or a commit hash.
 func isRevision(s string) bool {
-	return len(s) <= maxRevision && s != "" && isText(s) && areSegments(s)
+	return len(s) <= hub.MaxRevision && s != "" && isText(s) && areSegments(s)
 }
-
-// commitText is the form of a commit hash.
-var commitText = regexp.MustCompile(`^[0-9a-f]{40}$`)
-
-// IsCommitID reports whether s can be a commit hash.
-func IsCommitID(s string) bool { return commitText.MatchString(s) }
 
 // isPath reports whether s can be the path of a file or the root.
 func isPath(s string) bool {
-	return len(s) <= MaxPath && (s == "" || areSegments(s)) && strings.IndexByte(s, 0) < 0
+	return len(s) <= hub.MaxPath && (s == "" || areSegments(s)) && strings.IndexByte(s, 0) < 0
 }
 
 func areSegments(s string) bool {
@@ -193,15 +170,6 @@ func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) }
 
 // apiPath returns the escaped path of a route of the API.
-func apiPath(id RepoID, v verb, revision string) string {
+func apiPath(id hub.RepoID, v verb, revision string) string {
 	return id.API() + "/" + string(v) + "/" + url.PathEscape(revision)
-}
-
-// escapePath escapes each segment of a path.
-func escapePath(path string) string {
-	segments := strings.Split(path, "/")
-	for i, s := range segments {
-		segments[i] = url.PathEscape(s)
-	}
-	return strings.Join(segments, "/")
 }

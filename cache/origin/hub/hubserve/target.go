@@ -1,9 +1,11 @@
-package hub
+package hubserve
 
 import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/xetfs/xetfs/cache/origin/hub"
 )
 
 // The verbs of requests that change repositories.
@@ -24,9 +26,9 @@ const (
 // A Target is the parsed path of a request that changes repositories.
 type Target struct {
 	Verb     string
-	Repo     RepoID // zero for the first four verbs
-	Revision string // of preupload, commit and xet-write-token
-	Path     string // of lfs: batch, or the SHA-256 of an object
+	Repo     hub.RepoID // zero for the first four verbs
+	Revision string     // of preupload, commit and xet-write-token
+	Path     string     // of lfs: batch, or the SHA-256 of an object
 }
 
 // serverVerbs are the verbs of paths without a repository.
@@ -61,7 +63,7 @@ func writeTarget(r *http.Request) (Target, bool) {
 		}
 		revision := strings.Join(rest[n+1:], "/")
 		if rest[n] == VerbDiscuss || isRevision(revision) {
-			return Target{Verb: rest[n], Repo: RepoID{t, strings.Join(rest[:n], "/")}, Revision: revision}, true
+			return Target{Verb: rest[n], Repo: hub.RepoID{Type: t, Name: strings.Join(rest[:n], "/")}, Revision: revision}, true
 		}
 	}
 	return Target{}, false
@@ -69,7 +71,7 @@ func writeTarget(r *http.Request) (Target, bool) {
 
 // lfsTarget parses [TYPE/]REPO.git/info/lfs/objects/NAME.
 func lfsTarget(segments []string) (Target, bool) {
-	t := Model
+	t := hub.Model
 	if folder, ok := typeFolders[segments[0]]; ok {
 		t, segments = folder, segments[1:]
 	}
@@ -81,7 +83,7 @@ func lfsTarget(segments []string) (Target, bool) {
 	if !ok || !isRepoName(strings.Split(repo, "/")) {
 		return Target{}, false
 	}
-	return Target{Verb: VerbLFS, Repo: RepoID{t, repo}, Path: segments[n+3]}, true
+	return Target{Verb: VerbLFS, Repo: hub.RepoID{Type: t, Name: repo}, Path: segments[n+3]}, true
 }
 
 // IsRepoName reports whether s can be the name of a repository, of one or two segments.
