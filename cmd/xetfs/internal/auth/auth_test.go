@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"fmt"
 	iofs "io/fs"
 	"os"
 	"path/filepath"
@@ -37,6 +38,8 @@ func TestS07_ReadTokens(t *testing.T) {
 		{"one", canary + "\n", 0o600, []string{canary}, ""},
 		{"without a newline", canary, 0o400, []string{canary}, ""},
 		{"several", "a\n\n b \r\nc\n", 0o600, []string{"a", "b", "c"}, ""},
+		{"comments", "# heading\n" + canary + "\n #\n", 0o600, []string{canary}, ""},
+		{"comment alone", "#" + canary, 0o600, nil, "no token"},
 		{"empty", "", 0o600, nil, "no token"},
 		{"blank", " \n\n", 0o600, nil, "no token"},
 		{"two words", canary + " x\n", 0o600, nil, "visible ASCII"},
@@ -71,6 +74,15 @@ func checkProblem(t *testing.T, err error, path, want string) {
 	}
 }
 
+// manyGrants returns a file with n tokens.
+func manyGrants(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%s%d x\n", canary, i)
+	}
+	return b.String()
+}
+
 // A file of a server has patterns of symbols behind its tokens, and no error quotes it.
 func TestS07_ReadGrants(t *testing.T) {
 	tests := []struct {
@@ -81,11 +93,13 @@ func TestS07_ReadGrants(t *testing.T) {
 	}{
 		{"token alone", canary + "\n", 0o600, []Grant{{canary, false, nil, 1}}, ""},
 		{"patterns", "a x/* y\n\n b\tz/**\r\nc\n", 0o600, []Grant{{"a", false, []string{"x/*", "y"}, 1}, {"b", false, []string{"z/**"}, 3}, {"c", false, nil, 4}}, ""},
-		{"scopes", "a read\nb write x/* read\nc write\nd read write\n", 0o600, []Grant{{"a", false, nil, 1}, {"b", true, []string{"x/*", "read"}, 2}, {"c", true, nil, 3}, {"d", false, []string{"write"}, 4}}, ""},
+		{"scopes", "a read\nb Write x/* read\nc write\nd READ write\n", 0o600, []Grant{{"a", false, nil, 1}, {"b", true, []string{"x/*", "read"}, 2}, {"c", true, nil, 3}, {"d", false, []string{"write"}, 4}}, ""},
+		{"comments", "# write\n#\n  # b write\na x/*\n", 0o600, []Grant{{"a", false, []string{"x/*"}, 4}}, ""},
+		{"token twice", canary + " write a/*\nb\n" + canary + " read b/*\n", 0o600, nil, "line 3: the token of line 1 again"},
 		{"broken pattern", "a\n" + canary + " [" + canary + "\n", 0o600, nil, "line 2: a pattern of symbols is invalid"},
 		{"control character", canary + "\x00 x\n", 0o600, nil, "visible ASCII"},
 		{"empty", "\n", 0o600, nil, "no token"},
-		{"many tokens", strings.Repeat(canary+" x\n", maxTokens+1), 0o600, nil, "more than 100 tokens"},
+		{"many tokens", manyGrants(maxTokens + 1), 0o600, nil, "more than 100 tokens"},
 		{"group", canary, 0o640, nil, "other users have access (mode 0640); chmod it to 0600"},
 	}
 	for _, tt := range tests {

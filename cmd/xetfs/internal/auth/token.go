@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"iter"
 	"os"
 	slashpath "path"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -16,8 +18,8 @@ const (
 	maxTokens = 100
 )
 
-// ReadTokens returns the tokens in a file, one per line. Empty lines are skipped. The file must
-// belong to this user, and no other user may have access.
+// ReadTokens returns the tokens in a file, one per line. Empty lines and those that begin with # are
+// skipped. The file must belong to this user, and no other user may have access.
 func ReadTokens(path string) ([]string, error) {
 	b, err := readFile(path, checkPrivate)
 	if err != nil {
@@ -44,11 +46,7 @@ func checkPrivate(info iofs.FileInfo) error {
 
 // parseTokens returns the tokens in the text of a file. Errors do not quote the text.
 func parseTokens(text string) (tokens []string, err error) {
-	for line := range strings.Lines(text) {
-		token := strings.TrimSpace(line)
-		if token == "" {
-			continue
-		}
+	for _, token := range linesOf(text) {
 		if err := checkToken(token, len(tokens)); err != nil {
 			return nil, err
 		}
@@ -58,6 +56,20 @@ func parseTokens(text string) (tokens []string, err error) {
 		return nil, errNoToken
 	}
 	return tokens, nil
+}
+
+// linesOf yields the lines of a file of tokens and their numbers, from 1, without empty lines and comments.
+func linesOf(text string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		number := 0
+		for line := range strings.Lines(text) {
+			number++
+			line = strings.TrimSpace(line)
+			if line != "" && line[0] != '#' && !yield(number, line) {
+				return
+			}
+		}
+	}
 }
 
 var errNoToken = errors.New("no token; write one per line")
@@ -112,19 +124,22 @@ func ReadKey(path string) ([]byte, error) {
 
 // parseGrants returns the grants in the text of a file. Errors do not quote the text.
 func parseGrants(text string) (grants []Grant, err error) {
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
+	for number, line := range linesOf(text) {
 		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
 		g := Grant{Token: words[0], Patterns: words[1:], Line: number}
-		if len(g.Patterns) > 0 && (g.Patterns[0] == "read" || g.Patterns[0] == "write") {
-			g.Write, g.Patterns = g.Patterns[0] == "write", g.Patterns[1:]
+		if len(g.Patterns) > 0 {
+			switch strings.ToLower(g.Patterns[0]) {
+			case "read":
+				g.Patterns = g.Patterns[1:]
+			case "write":
+				g.Write, g.Patterns = true, g.Patterns[1:]
+			}
 		}
 		if err := checkToken(g.Token, len(grants)); err != nil {
 			return nil, err
+		}
+		if i := slices.IndexFunc(grants, func(other Grant) bool { return other.Token == g.Token }); i >= 0 {
+			return nil, fmt.Errorf("line %d: the token of line %d again; write all its patterns behind one", number, grants[i].Line)
 		}
 		for _, p := range g.Patterns {
 			if _, err := slashpath.Match(p, ""); err != nil {
