@@ -258,6 +258,12 @@ func TestServeTokens(t *testing.T) {
 			t.Errorf("%s with %q: status %d, want %d: %.200s", tt.path, tt.token, status, tt.status, body)
 		}
 	}
+	for password, want := range map[string]int{"hf_org": 200, "hf_data": 404, "hf_other": 401} { // as git-lfs sends it
+		at := strings.Replace(address, "//", "//user:"+password+"@", 1) + "/api/models/org/model"
+		if status, _, body := get(t, at, ""); status != want {
+			t.Errorf("with the password %q: status %d, want %d: %.200s", password, status, want, body)
+		}
+	}
 }
 
 // Answers that need a token are not for shared caches.

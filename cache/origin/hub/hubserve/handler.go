@@ -205,7 +205,8 @@ func serveError(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		head.Set("Retry-After", "1")
 	}
-	_ = SendJSON(w, r, refusal.Status, map[string]string{"error": refusal.Text}) // a map of strings
+	doc := map[string]string{"error": refusal.Text, "message": refusal.Text} // git-lfs reads message only
+	_ = SendJSON(w, r, refusal.Status, doc)                                  // a map of strings
 }
 
 // SendJSON sends a document.

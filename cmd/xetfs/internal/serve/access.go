@@ -69,16 +69,21 @@ func (g grants) writeProblems() (problems []string) {
 	return problems
 }
 
-// ofHeader returns the grant of a header "Bearer TOKEN", or nil.
-func (g grants) ofHeader(header string) (found *grant) {
-	scheme, token, _ := strings.Cut(header, " ")
+// of returns the grant of a request, or nil. The token is in a header "Bearer TOKEN", or is the password of Basic
+// authentication, which git-lfs uses.
+func (g grants) of(r *http.Request) (found *grant) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	_, password, isBasic := r.BasicAuth()
+	if isBasic {
+		token = password
+	}
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	for i := range g {
 		if subtle.ConstantTimeCompare(g[i].sum[:], sum[:]) == 1 {
 			found = &g[i]
 		}
 	}
-	if !strings.EqualFold(scheme, "Bearer") {
+	if !isBasic && !strings.EqualFold(scheme, "Bearer") {
 		return nil
 	}
 	return found
@@ -107,7 +112,7 @@ func (a Access) Require(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g := a.file.get().ofHeader(r.Header.Get("Authorization"))
+		g := a.file.get().of(r)
 		if g == nil {
 			refuse(w, r)
 			return
