@@ -72,7 +72,7 @@ func (p *pacer) wait(ctx context.Context, path string) error {
 	pause, release := p.take(countOf(path, nil))
 	err := ctx.Err()
 	switch end, limited := ctx.Deadline(); {
-	case limited && pause > time.Until(end):
+	case pause > 0 && limited && pause > time.Until(end):
 		left := time.Until(end) * 15 / 16
 		if err = p.sleep(ctx, left); err == nil {
 			err = noMore(pause-left, 1, "")

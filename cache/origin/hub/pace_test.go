@@ -264,3 +264,20 @@ func TestPaceReleasesPlaces(t *testing.T) {
 		t.Errorf("the third request waits for %v", d)
 	}
 }
+
+// A passed deadline is the error of the caller, also before the timer of its context has fired. Without an
+// announcement no request is refused.
+func TestPacePassedDeadline(t *testing.T) {
+	ctx := lateContext{t.Context(), time.Now().Add(-time.Second)}
+	if err := newPacer(slog.New(slog.DiscardHandler)).wait(ctx, "/api/"); err != nil {
+		t.Errorf("wait = %v, want nil", err)
+	}
+}
+
+// A lateContext has a deadline without a timer.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
