@@ -49,6 +49,7 @@ type filesystem struct {
 	counters    counters
 	messages    *meter.Meter    // counts all messages before they arrive here
 	allStats    func(Stats) any // nil: see Options.Stats
+	followErr   atomic.Value    // string, see Stats.FollowError
 
 	stale      staleListings
 	predictors statPredictors

@@ -1,10 +1,12 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +36,7 @@ func newFollower(s *source, f *filesystem) *follower {
 
 // poll polls all volumes of the mount once. It closes symbols without a node in the kernel.
 func (fo *follower) poll(ctx context.Context) {
+	defer fo.setError()
 	root := fo.files.root
 	if !fo.checkStore(ctx) {
 		return
@@ -52,6 +55,15 @@ func (fo *follower) poll(ctx context.Context) {
 		}
 		fo.pollVolume(ctx, v.volume)
 	}
+}
+
+// setError sets Stats.FollowError to the first problem.
+func (fo *follower) setError() {
+	text := fo.storeErr
+	for _, symbol := range slices.Sorted(maps.Keys(fo.logged)) {
+		text = cmp.Or(text, fo.logged[symbol])
+	}
+	fo.files.followErr.Store(text[:min(len(text), maxFollowError)])
 }
 
 // checkStore reports whether the store is still that of the catalog and has some symbols.
@@ -216,10 +228,11 @@ func (fo *follower) pollSymbols(ctx context.Context, root *volume) {
 
 // warnStoreGone warns of an unusable store, once per reason.
 func (fo *follower) warnStoreGone(gone *catalog.StoreError) {
-	if fo.storeErr == gone.Error() {
+	text := "store_gone: " + gone.Error()
+	if fo.storeErr == text {
 		return
 	}
-	fo.storeErr = gone.Error()
+	fo.storeErr = text
 	fo.log.Warn("the store cannot be used; the mount keeps its version", "event", "store_gone", "id", gone.ID, "found", gone.Found, "err", gone)
 }
 
@@ -230,7 +243,7 @@ func (fo *follower) warn(v *volume, message, event string, err error) {
 		fo.warnStoreGone(gone)
 		return
 	}
-	text := event + err.Error()
+	text := event + ": " + err.Error()
 	if fo.logged[v.symbol] == text {
 		return
 	}

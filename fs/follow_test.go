@@ -426,13 +426,22 @@ func TestFollowTrouble(t *testing.T) {
 			t.Errorf("%d lines of %s, want %d: %q", len(got), event, want, got)
 		}
 	}
+	expectError := func(want string) {
+		t.Helper()
+		if got := m.s.files.stats().FollowError; !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("error of the follower %q, want %q", got, want)
+		}
+	}
+	expectError("")
 	c.fail(codec.Corrupt("vref", 0, "its checksum is wrong"))
 	look()
 	look()
 	m.see(t, "f", "zero")
 	expect("follow_failed", 1)
+	expectError("follow_failed: ")
 	c.fail(nil)
 	look()
+	expectError("")
 	c.fail(codec.Corrupt("vref", 0, "its checksum is wrong"))
 	look()
 	expect("follow_failed", 2)

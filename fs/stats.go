@@ -26,6 +26,8 @@ type Stats struct {
 	Panics  int64     `json:"-"`      // handlers that panicked
 	Errors  []Failure `json:"errors"` // the last ones, oldest first
 	Shown   []Shown   `json:"shown"`  // the trees in use, at most maxShown
+
+	FollowError string `json:"follow_error,omitempty"` // event and reason why a version is not followed
 }
 
 // FileStats are messages about open files.
@@ -53,6 +55,9 @@ type Shown struct {
 
 // maxShown bounds Stats.Shown: an extended attribute has at most 64 KiB.
 const maxShown = 32
+
+// maxFollowError bounds Stats.FollowError, in bytes.
+const maxFollowError = 300
 
 // counters count events since the mount.
 type counters struct {
@@ -82,6 +87,7 @@ func (s *Server) Stats() ([]byte, error) { return s.files.statsJSON() }
 
 func (f *filesystem) stats() Stats {
 	c := &f.counters
+	followErr, _ := f.followErr.Load().(string)
 	return Stats{
 		Files:            c.files(f.sequences.Stats()),
 		Operations:       f.messages.Stats(),
@@ -92,6 +98,7 @@ func (f *filesystem) stats() Stats {
 		Panics:           f.panics.Load(),
 		Errors:           f.reports.failures(),
 		Shown:            f.shown(),
+		FollowError:      followErr,
 	}
 }
 

@@ -168,7 +168,8 @@ function show(s) {
   last = s;
   document.title = `${name} - xetfs`;
   text("name", name);
-  text("state", s.origin.failing ? "the origin fails" : "serving", s.origin.failing);
+  const problem = s.origin.failing ? "the origin fails" : s.follow_error;
+  text("state", problem || "serving", Boolean(problem));
   text("source", p.source);
   text("shown", (s.shown || []).map((v) => (v.symbol || "") + (v.version ? "@" + v.version : "")).join(", "));
   text("version", `xetfs ${p.version}, since ${p.started.slice(0, 19)}Z`);

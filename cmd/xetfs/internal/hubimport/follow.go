@@ -29,12 +29,20 @@ func (im *Importer) Follow(ctx context.Context, period time.Duration) {
 		case ctx.Err() != nil:
 		case err == nil:
 			logged = ""
+			im.followErr.Store("")
 		case withoutDigits(err) != logged:
 			logged = withoutDigits(err)
+			im.followErr.Store("follow_failed: " + err.Error())
 			im.o.Logger.Warn("the revision cannot be imported; the mount keeps its version", "event", "follow_failed",
 				"symbol", im.symbol, "err", err)
 		}
 	}
+}
+
+// FollowError returns event and reason of the last poll if it failed; "": it succeeded.
+func (im *Importer) FollowError() string {
+	text, _ := im.followErr.Load().(string)
+	return text
 }
 
 func withoutDigits(err error) string {

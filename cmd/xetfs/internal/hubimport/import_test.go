@@ -512,6 +512,9 @@ func TestFollow(t *testing.T) {
 	if got := list(t, newest(t, im)); !slices.Equal(got, []string{`directory "" 0`, `file "b" 0`}) {
 		t.Errorf("tree %q", got)
 	}
+	if got := im.FollowError(); got != "" {
+		t.Errorf("error %q of a followed branch", got)
+	}
 	f.Lock()
 	f.Codes, f.ErrorCodes = map[string]int{"/api/": 404}, map[string]string{"/api/": "RevisionNotFound"}
 	f.Unlock()
@@ -520,6 +523,9 @@ func TestFollow(t *testing.T) {
 	<-done
 	if n := strings.Count(f.log.String(), "event=follow_failed"); n != 1 || newest(t, im).Version().Number != 1 {
 		t.Errorf("%d events, version %d: %s", n, newest(t, im).Version().Number, f.log.String())
+	}
+	if got := im.FollowError(); !strings.HasPrefix(got, "follow_failed: ") {
+		t.Errorf("error %q of a failing Hub", got)
 	}
 }
 

@@ -68,6 +68,8 @@ type Importer struct {
 	last   hub.State    // last imported commit; guarded by mu
 	failed failedImport // by Follow; guarded by mu
 
+	followErr atomic.Value // string, see FollowError
+
 	doubt doubt
 }
 

@@ -274,6 +274,14 @@ func (s *Source) Versions() catalog.VersionedCatalog {
 // Store returns the store of SOURCE. The caller must not close it.
 func (s *Source) Store() ReadStore { return s.store }
 
+// FollowError returns the reason why the Hub is not followed; "": it is, or SOURCE is not of the Hub.
+func (s *Source) FollowError() string {
+	if s.hub == nil {
+		return ""
+	}
+	return s.hub.FollowError()
+}
+
 // HasObjects reports whether SOURCE has shards and xorbs, besides the files and their names.
 func (s *Source) HasObjects() bool { return s.hub == nil }
 

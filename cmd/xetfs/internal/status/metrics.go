@@ -66,6 +66,8 @@ var metricTable = []metric{
 		}},
 	{"xetfs_origin_failing", "1 if the last attempt at the origin failed.", true, nil,
 		func(s *Stats, report func(float64, ...string)) { report(number(s.Origin.Failing)) }},
+	{"xetfs_follow_failing", "1 if a mount keeps a version because the newest one cannot be shown.", true, nil,
+		func(s *Stats, report func(float64, ...string)) { report(number(s.FollowError != "")) }},
 	{"xetfs_corrupt_total", "Corrupt content: of the origin, of the disk cache, and errors of programs.", false, []string{"where"},
 		func(s *Stats, report func(float64, ...string)) {
 			report(float64(s.Damage.Origin), "origin")

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"os"
 	"runtime/metrics"
 	"strconv"
@@ -90,6 +91,7 @@ func (c *Collector) Collect(mount fs.Stats) Stats {
 	s := Stats{mountStats: mount, Origin: c.origin(), Process: c.Process}
 	if c.Source != nil {
 		s.cacheStats = c.Source.Reader.Stats()
+		s.FollowError = cmp.Or(s.FollowError, c.Source.FollowError())
 	}
 	s.Bytes = Bytes{
 		Memory: s.FromMemory, Disk: s.FromDisk + mount.PlainBytes, Origin: s.FromOrigin,

@@ -59,6 +59,8 @@ func (m *Mount) cells(before []Mount) []string {
 	switch {
 	case s.Origin.Failing:
 		state = "origin fails: " + ui.Printable(s.Origin.LastError)
+	case s.FollowError != "":
+		state = ui.Printable(s.FollowError)
 	case s.Disk != nil && s.Disk.State != "ok":
 		state = "cache is " + s.Disk.State
 	}

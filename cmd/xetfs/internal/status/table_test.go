@@ -23,6 +23,15 @@ func TestTablePushed(t *testing.T) {
 	}
 }
 
+// The state of a mount that cannot follow its source is the reason.
+func TestTableFollowError(t *testing.T) {
+	m := Mount{Dir: "/m", State: StateOK}
+	m.Stats.FollowError = "follow_failed: the server says 401"
+	if cells := m.cells(nil); cells[len(cells)-1] != m.Stats.FollowError {
+		t.Errorf("cells %q, want the state %q", cells, m.Stats.FollowError)
+	}
+}
+
 // An absent value is null: scripts look for all keys.
 func TestWriteJSON_Absent(t *testing.T) {
 	var b bytes.Buffer
