@@ -23,6 +23,8 @@ type Options struct {
 	Repos  Repos
 	Limits Limits
 
+	Private bool // by the answer to the creation of a repository
+
 	Commits int           // at a time; 0: 16. Further ones wait up to Wait and then get 429
 	Puts    int           // of large files at a time; 0: 16
 	Wait    time.Duration // for a slot; 0: 30 s
@@ -356,7 +358,7 @@ func (h *handler) serveCreate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return hubserve.SendJSON(w, r, http.StatusOK, map[string]any{
-		"url": hubserve.Base(r) + id.Page(), "name": id.Name, "id": id.Name, "type": id.Type, "private": true,
+		"url": hubserve.Base(r) + id.Page(), "name": id.Name, "id": id.Name, "type": id.Type, "private": h.o.Private,
 	})
 }
 

@@ -169,6 +169,18 @@ func (f *fixture) do(method, target string, body io.Reader) *httptest.ResponseRe
 	return w
 }
 
+// A new repository is private if clients need a token, whatever the client requests.
+func TestCreatePrivate(t *testing.T) {
+	for _, isPrivate := range []bool{false, true} {
+		f := newFixture(t, Options{Private: isPrivate})
+		for _, body := range []string{`{"name":"new","private":true}`, `{"name":"new","private":false}`} {
+			if w := f.do("POST", "/api/repos/create", strings.NewReader(body)); !strings.Contains(w.Body.String(), fmt.Sprintf(`"private":%t`, isPrivate)) {
+				t.Errorf("private %t: %s gets %s", isPrivate, body, w.Body)
+			}
+		}
+	}
+}
+
 // Each route answers as real clients expect, and refuses what does not exist here.
 func TestRoutes(t *testing.T) {
 	const repo, sums = "/api/models/owner/name", "/owner/name.git/info/lfs/objects/"

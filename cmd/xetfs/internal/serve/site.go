@@ -97,7 +97,7 @@ func (s *Site) hubOptions(a Access) hubserve.HandlerOptions {
 		o.Tokens = s.Xet
 	}
 	if s.Writer != nil {
-		o.Writes = hubwrite.NewHandler(hubwrite.Options{Repos: s.Writer})
+		o.Writes = hubwrite.NewHandler(hubwrite.Options{Repos: s.Writer, Private: o.Private})
 	}
 	return o
 }
