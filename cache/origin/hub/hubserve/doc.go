@@ -2,7 +2,7 @@
 // hub, from which it has the names of repositories and the errors about them.
 //
 //	NewHandler      the read side of the API: repositories, trees, files and read tokens
-//	Repos, Commit   the repositories that the handler shows; History lists their commits
+//	Repos, Commit   the repositories that the handler shows; Lister lists them, History their commits
 //	Content         the bytes of their files
 //	Tokens          tokens for the CAS API
 //	Writes          the write side, package hubwrite; Target is the path of a request
@@ -13,6 +13,7 @@
 // The handler serves these routes. TYPE is models, datasets or spaces, and REPO has one or two
 // segments. REV is a branch, a tag or a commit hash.
 //
+//	/api/TYPE                                 repositories by author and search, in pages
 //	/api/TYPE/REPO[/revision/REV]             facts about a commit, and its files
 //	/api/TYPE/REPO/refs                       branches and tags
 //	/api/TYPE/REPO/tree/REV[/PATH]            entries of a folder, in pages

@@ -88,6 +88,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Path == "/api/whoami-v2" {
 		return h.serveUser(w, r)
 	}
+	if t, ok := listType(r.URL.EscapedPath()); ok {
+		return h.serveList(w, r, t)
+	}
 	rt, isRoute := parseRoute(r.URL.EscapedPath())
 	if t, ok := writeTarget(r); ok && !(isRoute && rt.hasOwner() && rt.allows(r.Method)) {
 		if h.o.Writes == nil {

@@ -102,7 +102,11 @@ func TestRoutes(t *testing.T) {
 		{"git", "GET", "/owner/name.git/info/refs", "", "", 404, "", "no such path"},
 		{"the top", "GET", "/", "", "", 404, "", "no such path"},
 		{"the API", "GET", "/api/", "", "", 404, "", "no such path"},
-		{"all models", "GET", "/api/models", "", "", 404, "", "no such path"},
+		{"all models", "GET", "/api/models", "", "", 200, "", `"id":"gpt2"`},
+		{"all models by POST", "POST", "/api/models", "", "{}", 404, "", "no such path"},
+		{"all models of no tag", "GET", "/api/models?filter=x", "", "", 200, "", "[]"},
+		{"all models with a bad limit", "GET", "/api/models?limit=x", "", "", 400, "", "limit"},
+		{"all models behind a bad cursor", "GET", "/api/models?cursor=..", "", "", 400, "", "cursor"},
 	}
 	f := newFixture(t)
 	for _, tt := range tests {

@@ -108,6 +108,18 @@ func (r fakeRepos) Refs(_ context.Context, id hub.RepoID) (branches, tags []Ref,
 	return []Ref{{"main", testCommit}}, []Ref{{"v1", testCommit}}, nil
 }
 
+// Names has also a deleted repository and a damaged one.
+func (r fakeRepos) Names(_ context.Context, t hub.RepoType) ([]string, error) {
+	names := []string{"owner/deleted", "owner/gated"}
+	for id := range r {
+		if id.Type == t {
+			names = append(names, id.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // fakeContent has the bytes of files by their hash.
 type fakeContent struct {
 	data        map[codec.Hash][]byte

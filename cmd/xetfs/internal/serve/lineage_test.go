@@ -380,3 +380,35 @@ func TestFindInBranch(t *testing.T) {
 		t.Errorf("a file of a deleted version: %v", err)
 	}
 }
+
+// A list has each repository of a type once, and only those that the token may read.
+func TestNames(t *testing.T) {
+	h := newHistory(t, 1)
+	for _, symbol := range []string{"gpt2", "models/o/n", "models/o/m", "datasets/o/n", "datasets/squad", "spaces/p/app", "a/b/c", "o/:n"} {
+		h.publishTo(symbol, page.Entry{Path: "file", Size: 1, Inline: []byte("x")}, nil)
+	}
+	for _, tt := range []struct {
+		kind     hub.RepoType
+		patterns []string
+		want     []string
+	}{
+		{hub.Model, nil, []string{"gpt2", "o/:n", "o/m", "o/n"}},
+		{hub.Dataset, nil, []string{"o/n", "squad"}},
+		{hub.Space, nil, []string{"p/app"}},
+		{hub.Model, []string{"o/*"}, []string{"o/:n", "o/n"}},
+		{hub.Model, []string{"models/o/*"}, []string{"o/m", "o/n"}},
+		{hub.Dataset, []string{"o/*"}, nil},
+	} {
+		ctx := context.WithValue(t.Context(), grantKey{}, &grant{patterns: tt.patterns})
+		if got, err := h.repos.Names(ctx, tt.kind); err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s by %q: %q, %v, want %q", tt.kind, tt.patterns, got, err, tt.want)
+		}
+	}
+	if got, err := NewRepos(nil, true, slog.New(slog.DiscardHandler)).Names(t.Context(), hub.Model); err != nil || got != nil {
+		t.Errorf("a store without a catalog has %q, %v", got, err)
+	}
+	h.repos.mirror = "dataset/o/n"
+	if got, err := h.repos.Names(t.Context(), hub.Dataset); err != nil || got != nil { // its catalog has no such symbol
+		t.Errorf("a mirror has %q, %v", got, err)
+	}
+}

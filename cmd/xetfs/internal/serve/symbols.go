@@ -31,6 +31,41 @@ func storeSymbols(id hub.RepoID) []string {
 	return symbols
 }
 
+var _ hubserve.Lister = (*Repos)(nil)
+
+// Names implements hubserve.Lister.
+func (r *Repos) Names(ctx context.Context, t hub.RepoType) (all []string, err error) {
+	if r.catalog == nil {
+		return nil, nil
+	}
+	for symbol, err := range r.catalog.Symbols(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		id, ok := storeRepo(symbol)
+		if r.mirror != "" {
+			id, ok = mirrorRepo(symbol), symbol == r.mirror
+		}
+		if ok && id.Type == t && r.isReadable(ctx, id, symbol) {
+			all = append(all, id.Name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// storeRepo returns the repository of a symbol of a store.
+func storeRepo(symbol string) (id hub.RepoID, ok bool) {
+	id = hub.RepoID{Type: hub.Model, Name: symbol}
+	first, rest, _ := strings.Cut(symbol, "/")
+	for _, t := range []hub.RepoType{hub.Model, hub.Dataset, hub.Space} {
+		if first == t.Folder() {
+			id = hub.RepoID{Type: t, Name: rest}
+		}
+	}
+	return id, hubserve.IsRepoName(id.Name)
+}
+
 // isReadable reports whether the client may read a symbol. For a mirror, patterns of tokens name the
 // symbol that a store would have.
 func (r *Repos) isReadable(ctx context.Context, id hub.RepoID, symbol string) bool {
