@@ -93,8 +93,9 @@ func (p *Publish) closeJSON(r PublishResult) error {
 	d.Field("published", r.Published)
 	d.Field("dry_run", r.DryRun)
 	if r.DryRun {
-		d.Field("version", nil)
-		d.Field("root", nil)
+		for _, name := range []string{"version", "root", "entries", "bytes", "pages"} {
+			d.Field(name, nil)
+		}
 	} else {
 		d.Field("version", r.Version.Number)
 		d.Field("root", r.Version.Identity.String())
