@@ -75,7 +75,7 @@ func TestHelpGroups(t *testing.T) {
 }
 
 // topicNames are the topics that must exist. The folder may have more.
-var topicNames = strings.Fields("versions cache statistics environment exit-status fstab containers hpc python semantics troubleshooting")
+var topicNames = strings.Fields("versions cache statistics environment exit-status fstab containers hpc operations python semantics troubleshooting")
 
 // TestTopics checks the form of all topics, and that every reference to a topic leads to one.
 func TestTopics(t *testing.T) {

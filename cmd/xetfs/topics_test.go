@@ -63,20 +63,26 @@ func TestTopicExitStatus(t *testing.T) {
 // programStrings returns all string literals of the program, without tests.
 func programStrings(t *testing.T) (texts []string) {
 	t.Helper()
+	eachSource(t, func(src []byte) { texts = append(texts, literals(src)...) })
+	return texts
+}
+
+// eachSource calls fn for each Go file of the program, without tests.
+func eachSource(t *testing.T, fn func(src []byte)) {
+	t.Helper()
 	for _, folder := range []string{"../../cmd", "../../fs", "../../cache", "../../codec", "../../reconstruct"} {
 		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 				return err
 			}
 			src, err := os.ReadFile(path)
-			texts = append(texts, literals(src)...)
+			fn(src)
 			return err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return texts
 }
 
 // literals returns the string literals of a Go file.
@@ -115,6 +121,37 @@ func TestTopicTroubleshooting(t *testing.T) {
 	}
 	if len(headings) < 20 {
 		t.Errorf("%d headings", len(headings))
+	}
+}
+
+// eventNames are the names of events in Go code: behind the key of a line, or a constant.
+var eventNames = regexp.MustCompile(`"event", "([a-z_]+)"|(?m:^\s*[eE]vent[A-Z]\w*\s*= "([a-z_]+)")`)
+
+// TestTopicOperations compares the tables of events and alerts with the program and the rules.
+func TestTopicOperations(t *testing.T) {
+	source, texts := topicSource(t, "operations"), programStrings(t)
+	listed := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([a-z_, ]+|Xetfs\w+) \|`).FindAllStringSubmatch(source, -1) {
+		for name := range strings.SplitSeq(row[1], ", ") {
+			listed[name] = true
+			if strings.Contains(name, "_") && !slices.Contains(texts, name) {
+				t.Errorf("no log line has the event %s", name)
+			}
+		}
+	}
+	rules, err := os.ReadFile("packaging/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^ *- alert: (\w+)$`).FindAllStringSubmatch(string(rules), -1)
+	eachSource(t, func(src []byte) { names = append(names, eventNames.FindAllStringSubmatch(string(src), -1)...) })
+	for _, m := range names {
+		if name := m[1] + strings.Join(m[2:], ""); !listed[name] {
+			t.Errorf("the topic lacks %s", name)
+		}
+	}
+	if len(names) < 60 {
+		t.Errorf("%d events and alerts", len(names))
 	}
 }
 
@@ -188,7 +225,7 @@ func wantParsed(t *testing.T, where string, words []string) {
 // parser.
 func TestTopicCommands(t *testing.T) {
 	texts := map[string]string{}
-	for _, file := range []string{"../../README.md", "packaging/xetfs@.service", "packaging/user/xetfs@.service"} {
+	for _, file := range []string{"../../README.md", "packaging/xetfs@.service", "packaging/user/xetfs@.service", "packaging/xetfs-serve.service"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,9 @@ var namespaceSettings = []string{
 
 // The units make no mount namespace, and systemd accepts them without a word.
 func TestUnits(t *testing.T) {
-	for mode, file := range map[string]string{"--system": "packaging/xetfs@.service", "--user": "packaging/user/xetfs@.service"} {
+	for file, mode := range map[string]string{
+		"packaging/xetfs@.service": "--system", "packaging/user/xetfs@.service": "--user", "packaging/xetfs-serve.service": "--system",
+	} {
 		unit, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ manual() {
 documents() {
   mkdir -p "$1/examples"
   cp README.md LICENSE "$1"
-  cp cmd/xetfs/packaging/{*.yaml,alerts.yml,grafana.json} "$1/examples"
+  cp cmd/xetfs/packaging/{*.yaml,alerts.yml,grafana.json,xetfs-serve.service} "$1/examples"
 }
 
 # config FOLDER writes the configuration of nfpm. An rpm marks its documents, one by one.
