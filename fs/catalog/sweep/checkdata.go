@@ -15,6 +15,17 @@ import (
 	"github.com/xetfs/xetfs/codec/xorb"
 )
 
+// An EntryError reports an entry that differs from the File Info block in its shard. The shard
+// itself is sound.
+type EntryError struct {
+	File codec.Hash // of the entry
+	Err  error
+}
+
+func (e *EntryError) Error() string { return e.Err.Error() }
+
+func (e *EntryError) Unwrap() error { return e.Err }
+
 // file compares an entry with the block of its shard. A defect of the shard itself was reported
 // before.
 func (c *checker) file(ctx context.Context, at place, e *page.Entry) {
@@ -22,31 +33,42 @@ func (c *checker) file(ctx context.Context, at place, e *page.Entry) {
 	if !good {
 		return
 	}
-	k := names.ShardKey(e.ID.Shard)
-	var head shard.FileHead
-	if table != nil {
-		i, ok := slices.BinarySearchFunc(table, e.ID.Block, func(h shard.FileHead, block int64) int { return cmp.Compare(h.Block, block) })
-		if !ok {
-			c.found(k, at, codec.Corrupt("shard", e.ID.Block, "no file begins here"))
-			return
-		}
-		head = table[i]
-	} else {
-		f, err := shard.ReadFileInfo(origin.ReaderAt(ctx, c.store, k), e.ID.Block)
-		if err != nil {
-			c.found(k, at, err)
-			return
-		}
-		head = shard.FileHead{File: f.File, Block: f.Block, Size: f.Size(), SHA256: f.SHA256}
+	head, err := c.head(ctx, e.ID, table)
+	if err == nil {
+		err = compareEntry(e, head)
 	}
+	if err != nil {
+		c.found(names.ShardKey(e.ID.Shard), at, &EntryError{e.ID.File, err})
+	}
+}
+
+// head returns the file in the block of an ID, from the table of the shard or else from the shard.
+func (c *checker) head(ctx context.Context, id codec.FileID, table []shard.FileHead) (shard.FileHead, error) {
+	if table != nil {
+		i, ok := slices.BinarySearchFunc(table, id.Block, func(h shard.FileHead, block int64) int { return cmp.Compare(h.Block, block) })
+		if !ok {
+			return shard.FileHead{}, codec.Corrupt("shard", id.Block, "no file begins here")
+		}
+		return table[i], nil
+	}
+	f, err := shard.ReadFileInfo(origin.ReaderAt(ctx, c.store, names.ShardKey(id.Shard)), id.Block)
+	if err != nil {
+		return shard.FileHead{}, err
+	}
+	return shard.FileHead{File: f.File, Block: f.Block, Size: f.Size(), SHA256: f.SHA256}, nil
+}
+
+// compareEntry compares an entry with the file in its block.
+func compareEntry(e *page.Entry, head shard.FileHead) error {
 	switch {
 	case head.File != e.ID.File:
-		c.found(k, at, codec.Corrupt("file info block", head.Block, "it is of file %s, the entry says %s", head.File, e.ID.File))
+		return codec.Corrupt("file info block", head.Block, "it is of file %s, the entry says %s", head.File, e.ID.File)
 	case head.Size != e.Size:
-		c.found(k, at, codec.Corrupt("file info block", head.Block, "the terms have %d bytes, the entry says %d", head.Size, e.Size))
+		return codec.Corrupt("file info block", head.Block, "the terms have %d bytes, the entry says %d", head.Size, e.Size)
 	case e.SHA256 != nil && head.SHA256 != [32]byte{} && head.SHA256 != *e.SHA256:
-		c.found(k, at, codec.Corrupt("file info block", head.Block, "its SHA-256 is %x, the entry says %x", head.SHA256, *e.SHA256))
+		return codec.Corrupt("file info block", head.Block, "its SHA-256 is %x, the entry says %x", head.SHA256, *e.SHA256)
 	}
+	return nil
 }
 
 // shard checks a shard when it is first needed. It reports whether the shard is good, and

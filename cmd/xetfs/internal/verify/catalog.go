@@ -37,17 +37,25 @@ func reportFinding(f sweep.Finding, report Report) {
 	}
 	k, err := names.ParseKey(f.Key)
 	isShard := err == nil && k.Kind == names.ShardKind
-	if err == nil && k.Kind == names.XorbKind || isShard && !f.Missing {
+	var entry *sweep.EntryError
+	isEntry := errors.As(f.Err, &entry)
+	if err == nil && k.Kind == names.XorbKind || isShard && !f.Missing && !isEntry {
 		return
 	}
 	what := Fault{Path: string(f.Key), Err: f.Err}
-	if isShard {
+	switch {
+	case isEntry:
+		what.Kind, what.Hash = "file", entry.File
+	case isShard:
 		what.Kind, what.Hash = "shard", codec.Hash(k.Hash)
 	}
 	if errors.Is(f.Err, origin.ErrNotFound) {
 		what.Err = errors.New("missing")
 	}
-	if f.Symbol != "" && !errors.As(f.Err, new(*sweep.LostRefError)) {
+	switch {
+	case isEntry:
+		what.Err = fmt.Errorf("entry %s@%d %s: %w", f.Symbol, f.Version, f.Path, what.Err)
+	case f.Symbol != "" && !errors.As(f.Err, new(*sweep.LostRefError)):
 		needed := fmt.Sprintf("%s@%d", f.Symbol, f.Version)
 		if f.Path != "" {
 			needed += " " + f.Path
