@@ -15,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 func TestS06_LinksAreNotFollowed(t *testing.T) {
@@ -68,6 +69,31 @@ func TestO25_NoFilesInTheFolder(t *testing.T) {
 			t.Errorf("Size: %v", err)
 		}
 	})
+}
+
+// Files returns what is under the key of a xorb and is no regular file, with the reason.
+func TestO25_NoFileUnderAKey(t *testing.T) {
+	root := t.TempDir()
+	makes := []func(path string) error{
+		func(path string) error { return os.Mkdir(path, 0o755) },
+		func(path string) error { return unix.Mkfifo(path, 0o644) },
+		func(path string) error { return os.Symlink("/nowhere", path) },
+	}
+	for i, make := range makes {
+		path := filepath.Join(root, string(names.XorbKey(codec.Hash{byte(i)})))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), make(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := openBare(t, root).Files(t.Context())
+	if len(files) != len(makes) || err != nil {
+		t.Errorf("Files = %v, %v", files, err)
+	}
+	for _, f := range files {
+		if f.Err == nil || f.Err.Error() != "not a regular file" {
+			t.Errorf("%s: %v", f.Path, f.Err)
+		}
+	}
 }
 
 // A file changes while the folder is open. No read returns a wrong byte or waits, and reads

@@ -194,7 +194,7 @@ func openRegular(root *os.Root, path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
+		err = errNotRegular
 	}
 	if err != nil {
 		f.Close()
@@ -202,6 +202,9 @@ func openRegular(root *os.Root, path string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// errNotRegular is the error of a folder, link, pipe or device in place of a file.
+var errNotRegular = errors.New("not a regular file")
 
 // wrap translates an error of the os package into a kind of origin. Only a missing file becomes
 // ErrNotFound. The chain of that error has no fs.ErrNotExist, or a lost xorb would look like a

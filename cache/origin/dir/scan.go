@@ -35,7 +35,8 @@ type File struct {
 }
 
 // scan reads the kind of every regular file below the root, several at once. It does not follow
-// links, and it skips files that are neither shard nor xorb.
+// links, and it skips files that are neither shard nor xorb. A folder, link or device under the key
+// of a shard or xorb is found as a File with an error.
 func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 	var found []*File
 	skipped := skippedFolders(root)
@@ -52,6 +53,9 @@ func scan(ctx context.Context, root *os.Root) ([]*File, error) {
 			return nil
 		case d.IsDir() && slices.Contains(skipped, p):
 			return iofs.SkipDir
+		case !d.Type().IsRegular() && isDataKey(p):
+			found = append(found, &File{Path: p, Err: errNotRegular})
+			return nil
 		case !d.Type().IsRegular() || isScratch(p):
 			return nil
 		}
@@ -116,6 +120,12 @@ var (
 	lockName    = regexp.MustCompile(`^[0-9a-f]{32}$`)
 	partName    = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
+
+// isDataKey reports whether a path below root is the key of a shard or xorb.
+func isDataKey(p string) bool {
+	k, err := names.ParseKey(names.Key(p))
+	return err == nil && (k.Kind == names.ShardKind || k.Kind == names.XorbKind)
+}
 
 // errNeither is the error of files whose names promise a shard or xorb.
 var errNeither = errors.New("neither a shard nor a xorb, despite its name")
