@@ -10,6 +10,7 @@
 //	Pages, Sink                               index pages of a Store; output of a packer into one
 //	ReaderAt, ReadPart, ReadWhole, ReadShard  reads of any Store
 //	MaxObject, Short, Long                    bounds of objects, and their errors
+//	ConcernsOneObject, IsShortage             the scope of an error
 //
 // Data and catalog use the same Store. Package objects makes a Source of a Store, and package
 // wrap decorates Sources.

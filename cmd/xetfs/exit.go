@@ -117,7 +117,7 @@ func userText(err error) string {
 	case strings.Contains(text, "; "):
 	case errors.As(err, &local):
 		text += nextStep(local.Err)
-	case ui.IsShortage(err), isFull(err), errors.Is(err, unix.EROFS):
+	case origin.IsShortage(err), isFull(err), errors.Is(err, unix.EROFS):
 		text += nextStep(err)
 	}
 	return text

@@ -230,7 +230,7 @@ func (r *run) fail(ctx context.Context, path string, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(err, codec.ErrCorrupt), errors.Is(err, origin.ErrNotFound):
+	case origin.ConcernsOneObject(err):
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.result.Failed++

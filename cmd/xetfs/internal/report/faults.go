@@ -267,9 +267,5 @@ func (f *Faults) treeText(t CheckedTree, unchecked error) string {
 // endsCheck reports whether err is no property of the object that was read. It is a lack of memory
 // or descriptors of the machine or of this process, a permission, or a server that does not answer.
 func endsCheck(err error) bool {
-	var local *origin.LocalError
-	if errors.As(err, &local) {
-		return ui.IsShortage(local.Err) || errors.Is(local.Err, iofs.ErrPermission)
-	}
-	return ui.IsShortage(err) || errors.Is(err, origin.ErrUnavailable) || errors.Is(err, iofs.ErrPermission)
+	return !origin.ConcernsOneObject(err) && (origin.IsShortage(err) || errors.Is(err, origin.ErrUnavailable) || errors.Is(err, iofs.ErrPermission))
 }

@@ -8,7 +8,7 @@
 //	NewDocument, Document     one JSON object, written field by field
 //	Plural, HumanSize         numbers with their nouns; sizes for people
 //	Printable, QuoteName      bytes of names as a terminal may show them
-//	ResultError, IsShortage   results that were printed; errors of the machine
+//	ResultError, IsNoDescriptor   results that were printed; errors of the machine
 //	ForEach, UntilCanceled    bounded workers; an end without waiting for the kernel
 //
 // The package imports no package of this module.

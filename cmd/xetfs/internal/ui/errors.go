@@ -33,6 +33,3 @@ func Reason(err error) error {
 func IsNoDescriptor(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
-
-// IsShortage reports whether err is a lack of memory or descriptors.
-func IsShortage(err error) bool { return IsNoDescriptor(err) || errors.Is(err, unix.ENOMEM) }

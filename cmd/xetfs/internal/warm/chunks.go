@@ -116,7 +116,7 @@ func (c file) fits(size int64) error {
 }
 
 // download requests chunks in parallel and calls done with the bytes of each request. lost is
-// the first error that concerns single chunks, which are corrupt or missing. err is set if the
+// the first error that concerns single chunks. err is set if the
 // download as a whole stopped.
 func (r *Run) download(ctx context.Context, missing *missingChunks, done func(n int64)) (lost, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -138,7 +138,7 @@ func (r *Run) download(ctx context.Context, missing *missingChunks, done func(n 
 			switch {
 			case err == nil, r.Disk.WriteErr() != nil: // the next store of a file reports the same error
 				done(q.Bytes)
-			case theFile(err):
+			case origin.ConcernsOneObject(err):
 				lost = cmp.Or(lost, err)
 			default:
 				stop(fmt.Errorf("%s: %w", missing.paths[q.Xorb], err))

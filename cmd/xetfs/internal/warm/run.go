@@ -3,7 +3,6 @@ package warm
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -282,16 +281,11 @@ func (r *Run) finish(ctx context.Context, c file, there bool, err error) error {
 	case err == nil:
 	case ui.IsCanceled(ctx, err):
 		return ctx.Err()
-	case theFile(err):
+	case origin.ConcernsOneObject(err):
 		r.result.Failed++
 		r.Options.Failed(c.path, err)
 	default:
 		return fmt.Errorf("%s: %w", c.path, err)
 	}
 	return nil
-}
-
-// theFile reports whether an error concerns one file, so that others may be stored.
-func theFile(err error) bool {
-	return errors.Is(err, codec.ErrCorrupt) || errors.Is(err, origin.ErrNotFound)
 }
