@@ -9,19 +9,22 @@ import (
 )
 
 // Small files of a remote source are announced in lots, so that they share requests. The chunks
-// of a lot must fit into the readahead budget, next to those of the lot before.
+// of a lot must fit into the readahead budget, next to those of the lot before. A folder is open
+// while a file of it is queued, so a lot has few folders.
 const (
-	lotFiles = 512
-	lotBytes = 16 << 20
+	lotFiles   = 512
+	lotBytes   = 16 << 20
+	lotFolders = 128
 )
 
 // A queue passes files to the workers. While they copy one lot of small remote files, the next
 // lot is fetched.
 type queue struct {
-	r    *run
-	ctx  context.Context // of the run
-	lot  []job
-	size int64 // of lot
+	r       *run
+	ctx     context.Context // of the run
+	lot     []job
+	size    int64 // of lot
+	folders int   // of lot; a folder counts again behind another one
 
 	lots    chan []job
 	ahead   *reconstruct.FileReadahead
@@ -46,8 +49,16 @@ func (q *queue) add(j job) error {
 	case !q.r.isAnnounced(&j.e):
 		return q.send(q.r.small, j)
 	}
+	return q.collect(j)
+}
+
+// collect adds a file to the lot, and passes a full lot on.
+func (q *queue) collect(j job) error {
+	if len(q.lot) == 0 || q.lot[len(q.lot)-1].in != j.in {
+		q.folders++
+	}
 	q.lot, q.size = append(q.lot, j), q.size+j.e.Size
-	if len(q.lot) < lotFiles && q.size < lotBytes {
+	if len(q.lot) < lotFiles && q.size < lotBytes && q.folders < lotFolders {
 		return nil
 	}
 	return q.flush()
@@ -56,7 +67,7 @@ func (q *queue) add(j job) error {
 // flush passes the lot on.
 func (q *queue) flush() error {
 	lot := q.lot
-	q.lot, q.size = nil, 0
+	q.lot, q.size, q.folders = nil, 0, 0
 	select {
 	case q.lots <- lot:
 		return nil
