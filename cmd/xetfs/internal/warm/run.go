@@ -29,13 +29,13 @@ type Options struct {
 	Chunks   bool     // store packed chunks instead of whole files
 	MaxBytes int64    // limit of the disk cache
 	Bar      *ui.Progress
-	Failed   func(path string, err error) // reports one damaged or missing file
+	Failed   func(path string, err error) // reports one damaged or missing file or folder
 }
 
 // A Result counts the files of a run.
 type Result struct {
 	Already int64 // files that were in the disk cache before
-	Failed  int64 // files that are damaged or missing
+	Failed  int64 // files and folders that are damaged or missing
 }
 
 // A Run fetches files into the disk cache. It reads the tree twice: Plan adds up the sizes, Do
@@ -124,7 +124,7 @@ func (r *Run) warmAll(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	})
+	}, r.fail)
 	if err == nil {
 		err = lots.end()
 	}
@@ -137,7 +137,7 @@ func (r *Run) warmAll(ctx context.Context) error {
 	return cmp.Or(context.Cause(ctx), err)
 }
 
-// Plan adds up the files of the run.
+// Plan adds up the files of the run. It leaves out folders that cannot be listed.
 func (r *Run) Plan(ctx context.Context) (Selection, error) {
 	var all Selection
 	err := r.each(ctx, func(c file) error {
@@ -150,12 +150,12 @@ func (r *Run) Plan(ctx context.Context) (Selection, error) {
 			all.Absent += room
 		}
 		return nil
-	})
+	}, func(string, error) {})
 	return all, err
 }
 
-// each calls do once for each content.
-func (r *Run) each(ctx context.Context, do func(file) error) error {
+// each calls do once for each content, and lost for each folder that cannot be listed.
+func (r *Run) each(ctx context.Context, do func(file) error, lost func(path string, err error)) error {
 	seen := map[page.ContentKey]struct{}{}
 	for _, p := range r.Paths {
 		err := r.walk(ctx, p, func(e page.Entry) error {
@@ -177,7 +177,7 @@ func (r *Run) each(ctx context.Context, do func(file) error) error {
 			}
 			seen[content] = struct{}{}
 			return do(c)
-		})
+		}, lost)
 		if err != nil {
 			return err
 		}
@@ -185,8 +185,9 @@ func (r *Run) each(ctx context.Context, do func(file) error) error {
 	return nil
 }
 
-// walk calls do for a file, or for all entries below a folder.
-func (r *Run) walk(ctx context.Context, path string, do func(page.Entry) error) error {
+// walk calls do for a file, or for all entries below a folder. It calls lost for each folder that
+// cannot be listed.
+func (r *Run) walk(ctx context.Context, path string, do func(page.Entry) error, lost func(path string, err error)) error {
 	e, err := r.Tree.Lookup(ctx, path)
 	if err != nil {
 		return err
@@ -195,8 +196,12 @@ func (r *Run) walk(ctx context.Context, path string, do func(page.Entry) error) 
 		return do(e)
 	}
 	for e, err := range catalog.Walk(ctx, r.Tree, path) {
-		if err == nil {
+		switch {
+		case err == nil:
 			err = do(e)
+		case origin.ConcernsOneObject(err):
+			lost(cmp.Or(e.Path, "."), err)
+			err = nil
 		}
 		if err != nil {
 			return err
@@ -282,10 +287,21 @@ func (r *Run) finish(ctx context.Context, c file, there bool, err error) error {
 	case ui.IsCanceled(ctx, err):
 		return ctx.Err()
 	case origin.ConcernsOneObject(err):
-		r.result.Failed++
-		r.Options.Failed(c.path, err)
+		r.failLocked(c.path, err)
 	default:
 		return fmt.Errorf("%s: %w", c.path, err)
 	}
 	return nil
+}
+
+// fail counts and reports a file or folder that cannot be read.
+func (r *Run) fail(path string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failLocked(path, err)
+}
+
+func (r *Run) failLocked(path string, err error) {
+	r.result.Failed++
+	r.Failed(path, err)
 }
