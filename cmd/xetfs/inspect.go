@@ -11,15 +11,13 @@ import (
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/inspect"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/picture"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
 
 // newInspect returns the command that shows one stored file, field by field.
 func newInspect() *cobra.Command {
-	var (
-		as     string
-		html   string
-		asJSON bool
-	)
+	var as, html string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Show every field of a stored object",
@@ -43,18 +41,13 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
   xetfs inspect --json db/000003.log          the records of a LevelDB
   xetfs inspect --as xorb upload-body.bin     where the content does not say it`,
 		Args: arguments(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) (err error) {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if as != "" && !slices.Contains(inspect.Kinds, as) {
 				return usageError{fmt.Errorf("--as %q: it is shard, xorb, page, document or log", as)}
 			}
 			if html == "-" && asJSON {
 				return usageError{errors.New("--html - excludes --json")}
 			}
-			defer func() {
-				if err != nil {
-					err = pathError{err}
-				}
-			}()
 			show := func(r io.ReaderAt, size int64) error {
 				out := cmd.OutOrStdout()
 				if html != "" {
@@ -67,20 +60,10 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
 				}
 				return inspect.Object(out, r, size, args[0], as, asJSON)
 			}
-			if !stack.IsAddress(args[0]) {
-				f, size, err := inspect.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer f.Close()
-				return show(f, size)
+			if err := ui.UntilCanceled(cmd.Context(), func() error { return readObject(cmd, args[0], show) }); err != nil {
+				return pathError{err}
 			}
-			o, err := stack.OpenObject(cmd.Context(), args[0], remoteOptions(cmd, args[0]))
-			if err != nil {
-				return err
-			}
-			defer o.Close()
-			return show(o, o.Size)
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "read FILE as a `KIND`, whatever it looks like: shard, xorb, page, document or log")
@@ -88,4 +71,22 @@ its xorbs, and xetfs catalog check to check index pages and documents against ea
 	cmd.Flags().StringVar(&html, "html", "", "also write a page with damage in red to `FILE`, for a shard or xorb; - is stdout, without text")
 	fixedValues(cmd, "as", inspect.Kinds...)
 	return cmd
+}
+
+// readObject opens a file or an object of a remote store and calls show.
+func readObject(cmd *cobra.Command, name string, show func(r io.ReaderAt, size int64) error) error {
+	if stack.IsAddress(name) {
+		o, err := stack.OpenObject(cmd.Context(), name, remoteOptions(cmd, name))
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return show(o, o.Size)
+	}
+	f, size, err := inspect.Open(cmd.Context(), name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return show(f, size)
 }

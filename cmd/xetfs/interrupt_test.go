@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/codectest"
+	"github.com/xetfs/xetfs/codec/journal"
 )
 
 // K50: the second signal ends every command, also one that waits for a hung mount.
@@ -276,7 +277,7 @@ func (h *hungMount) end() {
 	h.fd = -1
 }
 
-// K50: the first signal ends cat while no process reads its output.
+// K50: the first signal ends cat and inspect while no process reads their output.
 func TestK50_BlockedOutput(t *testing.T) {
 	bin, store, folder := program(t), filepath.Join(t.TempDir(), "store"), t.TempDir()
 	write(t, filepath.Join(folder, "file"), make([]byte, 1<<20))
@@ -286,26 +287,39 @@ func TestK50_BlockedOutput(t *testing.T) {
 	if out, err := publish.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	unread, output, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	log := filepath.Join(t.TempDir(), "000001.log")
+	var records bytes.Buffer
+	w := journal.NewWriter(&records, 0)
+	for range 50_000 {
+		if _, _, err := w.Append([]byte("record")); err != nil {
+			t.Fatal(err)
+		}
 	}
-	defer unread.Close()
-	cat := exec.Command(bin, "cat", store, "a", "file")
-	cat.Env, cat.Stdout = env, output
-	err = cat.Start()
-	output.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unread.Read(make([]byte, 1)); err != nil { // it writes, and the rest fits into no pipe
-		t.Error(err)
-	}
-	if err := cat.Process.Signal(unix.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	codectest.Within(t, time.Minute, "the end of cat", func() { _ = cat.Wait() }) // the status says it
-	if status := cat.ProcessState.ExitCode(); status != exitTerminated {
-		t.Errorf("exit status %d, want %d", status, exitTerminated)
+	write(t, log, records.Bytes())
+	for _, args := range [][]string{{"cat", store, "a", "file"}, {"inspect", "--json", log}} {
+		t.Run(args[0], func(t *testing.T) {
+			unread, output, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unread.Close()
+			cmd := exec.Command(bin, args...)
+			cmd.Env, cmd.Stdout = env, output
+			err = cmd.Start()
+			output.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := unread.Read(make([]byte, 1)); err != nil { // it writes, and the rest fits into no pipe
+				t.Error(err)
+			}
+			if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+				t.Error(err)
+			}
+			codectest.Within(t, time.Minute, "the end of "+args[0], func() { _ = cmd.Wait() }) // the status says it
+			if status := cmd.ProcessState.ExitCode(); status != exitTerminated {
+				t.Errorf("exit status %d, want %d", status, exitTerminated)
+			}
+		})
 	}
 }

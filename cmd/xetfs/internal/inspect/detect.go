@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,8 +85,25 @@ func describe(w io.Writer, r io.ReaderAt, size int64, name string, format format
 	return format.describe(w, b)
 }
 
+// A File is a local file that refuses reads once its context has ended.
+type File struct {
+	ctx context.Context // of the command; an io.ReaderAt has nowhere else for it
+	f   *os.File
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return f.f.ReadAt(p, off)
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.f.Close() }
+
 // Open opens a regular file and returns its size. It does not wait for a pipe.
-func Open(path string) (*os.File, int64, error) {
+func Open(ctx context.Context, path string) (*File, int64, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -99,7 +117,7 @@ func Open(path string) (*os.File, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return f, info.Size(), nil
+	return &File{ctx, f}, info.Size(), nil
 }
 
 var errNoFormat = errors.New("not a shard, xorb, index page, document or journal; --as KIND reads it as one all the same")

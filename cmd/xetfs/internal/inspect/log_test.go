@@ -2,8 +2,11 @@ package inspect
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,6 +36,46 @@ func (v logVector) bytes(t *testing.T) []byte {
 		b = append(b, bytes.Repeat(piece, int(run[1].(float64)))...)
 	}
 	return b
+}
+
+// The end of the context ends the reading of a journal that may have any size.
+func TestInspectCanceled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "000001.log")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f, size, err := Open(ctx, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := &countedReader{r: f}
+	if err := Object(io.Discard, r, size, path, "log", true); errors.Is(err, context.Canceled) || r.reads < 10 {
+		t.Fatalf("%d reads, %v", r.reads, err)
+	}
+	r.reads, r.before = 0, func(n int) {
+		if n == 5 {
+			cancel()
+		}
+	}
+	if err := Object(io.Discard, r, size, path, "log", true); !errors.Is(err, context.Canceled) || r.reads > 6 {
+		t.Errorf("%d reads, %v", r.reads, err)
+	}
+}
+
+// A countedReader calls before with the number of each read.
+type countedReader struct {
+	r      io.ReaderAt
+	reads  int
+	before func(n int)
+}
+
+func (c *countedReader) ReadAt(p []byte, off int64) (int, error) {
+	if c.reads++; c.before != nil {
+		c.before(c.reads)
+	}
+	return c.r.ReadAt(p, off)
 }
 
 // TestInspectLogVectors compares inspect --json of damaged journals with vectors that a LevelDB
