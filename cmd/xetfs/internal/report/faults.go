@@ -37,6 +37,8 @@ type Faults struct {
 // faultCounts are the numbers of checked objects and faults.
 type faultCounts struct {
 	shards, xorbs, chunks, files, bytes, faults int64
+
+	content int64 // faults of a shard, xorb or file
 }
 
 // NewFaults returns a report that clears the bar before each line. It calls stop after an error
@@ -96,6 +98,9 @@ func (f *Faults) Fault(fault verify.Fault) {
 		return
 	}
 	f.counts.faults++
+	if fault.Kind != "" {
+		f.counts.content++
+	}
 	if f.doc != nil {
 		f.doc.Element(newFaultDoc(fault))
 		return
@@ -143,7 +148,7 @@ func newFaultDoc(f verify.Fault) faultDoc {
 }
 
 // CloseStore prints the counts of a check of a store. An empty store had nothing to check. The
-// text names the repair of damage if the store can be repaired. CloseStore returns ui.ErrDamage
+// text names the repair of damaged content if the store can be repaired. CloseStore returns ui.ErrDamage
 // after faults, or else unchecked, the reason why a part was not checked.
 func (f *Faults) CloseStore(isEmpty, canRepair bool, unchecked error) error {
 	f.mu.Lock()
@@ -198,7 +203,7 @@ func (f *Faults) storeText(absent []codec.Hash, isEmpty, canRepair bool, uncheck
 	} else {
 		fmt.Fprintln(&b, verdict(c.faults, unchecked))
 	}
-	if c.faults > 0 && canRepair {
+	if c.content > 0 && canRepair {
 		b.WriteString(repairText("STORE", "SYMBOL"))
 	}
 	return b.Bytes()

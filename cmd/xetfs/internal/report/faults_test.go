@@ -33,6 +33,18 @@ func TestFaults_Machine(t *testing.T) {
 	}
 }
 
+// The repair of content is named for faults of content alone.
+func TestFaults_Repair(t *testing.T) {
+	for kind, want := range map[string]bool{"shard": true, "xorb": true, "file": true, "": false} {
+		var out bytes.Buffer
+		f := NewFaults(&out, nil, false, func() {})
+		f.Fault(verify.Fault{Path: "a", Kind: kind, Err: codec.Corrupt("shard", 0, "short")})
+		if err := f.CloseStore(false, true, nil); !errors.Is(err, ui.ErrDamage) || strings.Contains(out.String(), "publish --checksum") != want {
+			t.Errorf("%q: error %v, it prints %s", kind, err, out.String())
+		}
+	}
+}
+
 // A store is not called sound if a part of it was not checked.
 func TestFaults_Unchecked(t *testing.T) {
 	unreadable := errors.New("vref: permission denied")

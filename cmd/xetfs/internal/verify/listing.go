@@ -8,10 +8,12 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/listing"
+	"github.com/xetfs/xetfs/codec/names"
 )
 
 // Listing checks the listing of a store and its parts. A store without a listing has no fault. The
-// listing may be older than the store, so its objects are not looked for.
+// listing may be older than the store, so its objects are not looked for. A newer format is an error, no
+// fault.
 func Listing(ctx context.Context, store origin.Store, report Report) error {
 	b, _, err := store.Get(ctx, listing.Key, "")
 	switch {
@@ -21,7 +23,10 @@ func Listing(ctx context.Context, store origin.Store, report Report) error {
 		return fmt.Errorf("%s: %w", listing.Key, err)
 	}
 	l, err := listing.Decode(b)
-	if err != nil {
+	switch {
+	case errors.Is(err, names.ErrNewer):
+		return fmt.Errorf("%s: %w", listing.Key, err)
+	case err != nil:
 		report.Fault(Fault{Path: string(listing.Key), Err: withPublish(err)})
 		return nil
 	}

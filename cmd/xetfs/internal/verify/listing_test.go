@@ -2,6 +2,8 @@ package verify
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/listing"
 	"github.com/xetfs/xetfs/codec/names"
+	"github.com/xetfs/xetfs/codec/page"
 )
 
 // A faultReport collects the faults of a check.
@@ -22,6 +25,26 @@ type faultReport struct {
 }
 
 func (r *faultReport) Fault(f Fault) { r.faults = append(r.faults, f.Path+": "+f.Err.Error()) }
+
+// A listing of a newer format cannot be checked. It is no damage.
+func TestListing_Newer(t *testing.T) {
+	text := `{"format":99,"prefixes":[]}`
+	sum := page.Sum([]byte(text))
+	newer := fmt.Appendf(nil, "%s\n%x\n", text, sum[:])
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, string(listing.Key)), newer, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	store, err := dir.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var r faultReport
+	if err := Listing(t.Context(), store, &r); !errors.Is(err, names.ErrNewer) || len(r.faults) > 0 {
+		t.Errorf("error %v, faults %q", err, r.faults)
+	}
+}
 
 // Damage anywhere in a listing and its parts is one fault that names the file. An absent part is one,
 // too, and an absent listing is none.
