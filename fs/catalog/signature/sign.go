@@ -76,10 +76,18 @@ func agentKey(public ssh.PublicKey, dial Dial) (*Key, error) {
 
 func newKey(signer ssh.Signer, agent io.Closer) (*Key, error) {
 	k := &Key{signer, agent}
-	if kind := signer.PublicKey().Type(); !slices.Contains(keyTypes, kind) {
-		return nil, errors.Join(fmt.Errorf("a key of type %s cannot sign", kind), k.Close())
+	if err := checkType(signer.PublicKey()); err != nil {
+		return nil, errors.Join(err, k.Close())
 	}
 	return k, nil
+}
+
+// checkType refuses a key of a type that no reader accepts.
+func checkType(key ssh.PublicKey) error {
+	if !slices.Contains(keyTypes, key.Type()) {
+		return fmt.Errorf("a key of type %.80s cannot sign", key.Type())
+	}
+	return nil
 }
 
 // Close ends the connection to the agent.
@@ -152,6 +160,9 @@ func Unarmor(armored []byte, catalogID, symbol string, row names.Row) (string, e
 	sig, err := sshsig.Unarmor(armored)
 	if err != nil {
 		return "", fmt.Errorf("it is no signature of ssh-keygen: %w", err)
+	}
+	if err := checkType(sig.PublicKey); err != nil {
+		return "", err
 	}
 	if err := check(sig, catalogID, symbol, row); err != nil {
 		return "", err

@@ -365,6 +365,27 @@ func TestKeygen(t *testing.T) {
 	}
 }
 
+// No line of allowed signers allows a certificate, so a signature by one is refused.
+func TestUnarmor_Certificate(t *testing.T) {
+	ed, _ := key(t, "ed25519")
+	cert := &ssh.Certificate{Key: ed.signer.PublicKey(), CertType: ssh.UserCert, ValidBefore: ssh.CertTimeInfinity}
+	if err := cert.SignCert(rand.Reader, ed.signer); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := ssh.NewCertSigner(cert, ed.signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := sshsig.Sign(bytes.NewReader(Text(catalogID, symbol, someRow)), signer, sshsig.HashSHA512, Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a key of type ssh-ed25519-cert-v01@openssh.com cannot sign"
+	if _, err := Unarmor(sshsig.Armor(sig), catalogID, symbol, someRow); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 // sshAgent starts an agent and returns its socket.
 func sshAgent(t *testing.T) string {
 	t.Helper()
