@@ -27,7 +27,7 @@ var keyTypes = []string{
 //	PRINCIPALS [OPTIONS] TYPE BASE64 [COMMENT]
 //
 // The options are namespaces="PATTERNS", valid-after=TIME and valid-before=TIME. TIME is
-// YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in local time, or with Z behind it in UTC. Certificates
+// YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in local time, or in UTC with Z or UTC behind it. Certificates
 // and other options are refused.
 type Allowed struct {
 	signers map[string][]allowedSigner // by public key in wire format
@@ -76,6 +76,9 @@ func parseSigner(line string) (s allowedSigner, key string, err error) {
 	if s.principals = strings.ReplaceAll(principals, `"`, ""); s.principals == "" {
 		return s, "", errors.New("there is no principal in front of the key")
 	}
+	if !hasPositive(s.principals) {
+		return s, "", errors.New("its principals are all negated: no signer matches them")
+	}
 	word, rest, err := cutWord(rest)
 	if err != nil {
 		return s, "", fmt.Errorf("options: %w", err)
@@ -102,6 +105,16 @@ func parseSigner(line string) (s allowedSigner, key string, err error) {
 		return s, "", fmt.Errorf("its key is of type %.40q, not %s", public.Type(), word)
 	}
 	return s, string(public.Marshal()), nil
+}
+
+// hasPositive reports whether a list of patterns has one that is not negated.
+func hasPositive(patterns string) bool {
+	for p := range strings.SplitSeq(patterns, ",") {
+		if !strings.HasPrefix(strings.TrimSpace(p), "!") {
+			return true
+		}
+	}
+	return false
 }
 
 // cutWord returns the first word of a line. A space between double quotes is part of the word.
@@ -176,6 +189,9 @@ func cutOption(text string) (option, rest string) {
 // parseTime reads a time of ssh-keygen(1).
 func parseTime(text string) (time.Time, error) {
 	digits, isUTC := strings.CutSuffix(text, "Z")
+	if !isUTC {
+		digits, isUTC = strings.CutSuffix(text, "UTC")
+	}
 	zone := time.Local
 	if isUTC {
 		zone = time.UTC
