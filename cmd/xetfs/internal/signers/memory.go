@@ -34,6 +34,7 @@ type Memory struct {
 
 	mu     sync.Mutex
 	shown  map[symbolKey]signature.Shown // guarded by mu
+	merged os.FileInfo                   // of the file whose rows are in shown; nil: none; guarded by mu
 	failed bool                          // a warning was logged; guarded by mu
 }
 
@@ -57,14 +58,30 @@ type memoryRow struct {
 // OpenMemory reads the file in a folder, which need not exist. Errors of later changes are logged.
 func OpenMemory(folder string, log *slog.Logger) (*Memory, error) {
 	m := &Memory{folder: folder, log: log, shown: map[symbolKey]signature.Shown{}}
-	file, err := m.read()
-	if err != nil {
+	if err := m.mergeLocked(); err != nil {
 		return nil, err
 	}
-	for _, r := range file.Shown {
-		m.shown[symbolKey{r.Catalog, r.Symbol}] = signature.Shown{Version: r.Version, Time: r.Time}
-	}
 	return m, nil
+}
+
+// mergeLocked adds the rows of the file, if it has changed. The newer version of a symbol stays.
+func (m *Memory) mergeLocked() error {
+	info, err := os.Stat(m.path())
+	if err == nil && m.merged != nil && os.SameFile(info, m.merged) && info.ModTime().Equal(m.merged.ModTime()) && info.Size() == m.merged.Size() {
+		return nil
+	}
+	file, err := m.read()
+	if err != nil {
+		return err
+	}
+	for _, r := range file.Shown {
+		k := symbolKey{r.Catalog, r.Symbol}
+		if before, ok := m.shown[k]; !ok || r.Version > before.Version {
+			m.shown[k] = signature.Shown{Version: r.Version, Time: r.Time}
+		}
+	}
+	m.merged = info
+	return nil
 }
 
 func (m *Memory) path() string { return filepath.Join(m.folder, memoryName) }
@@ -89,10 +106,11 @@ func (m *Memory) read() (*memoryFile, error) {
 	return f, nil
 }
 
-// Shown implements signature.Memory.
+// Shown implements signature.Memory. It includes the versions that other processes have stored.
 func (m *Memory) Shown(catalog, symbol string) (signature.Shown, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	_ = m.mergeLocked() // Remember logs an unreadable file
 	s, ok := m.shown[symbolKey{catalog, symbol}]
 	return s, ok
 }

@@ -81,6 +81,31 @@ func TestMemoryShared(t *testing.T) {
 	}
 }
 
+// A process sees a newer version that another process has stored later, also after it has shown an
+// older one itself.
+func TestMemoryFollows(t *testing.T) {
+	folder := t.TempDir()
+	var log bytes.Buffer
+	mount, ls := open(t, folder, &log), open(t, folder, &log)
+	remember := func(m *Memory, version uint64) {
+		m.Remember("id", "m", signature.Shown{Version: version, Time: at}, false)
+	}
+	want := func(version uint64) {
+		t.Helper()
+		if got, _ := mount.Shown("id", "m"); got.Version != version {
+			t.Errorf("the mount compares with version %d, want %d", got.Version, version)
+		}
+	}
+	remember(mount, 1)
+	remember(ls, 3)
+	want(3)
+	remember(ls, 5)
+	remember(mount, 4)
+	want(5)
+	mount.Remember("id", "m", signature.Shown{Version: 2, Time: at}, true) // an accepted rollback
+	want(2)
+}
+
 // The file that a killed process was writing is replaced.
 func TestMemoryLeavesNoStray(t *testing.T) {
 	folder := t.TempDir()
