@@ -46,8 +46,8 @@ exit status is 6 if there is damage, and 3 if there is nothing to verify.`,
 		ValidArgsFunction: completeSymbols(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if isGiven(cmd.Flags().Lookup(allowedName)) {
-					return usageError{errors.New("--allowed-signers is about one version: name its SYMBOL")}
+				if isGiven(cmd.Flags().Lookup(allowedName)) || signed.acceptRollback {
+					return usageError{errors.New("--allowed-signers and --accept-rollback are about one version: name its SYMBOL")}
 				}
 				if err := verifyStore(cmd, args[0], asJSON); !errors.Is(err, stack.ErrNoObjects) {
 					return err
