@@ -41,7 +41,7 @@ func (r *Run) newBatch(ctx context.Context) *batch {
 
 // add adds a file. A full batch is stored before.
 func (l *batch) add(c file) error {
-	if c.name {
+	if c.claimed {
 		return l.w.warm(l.ctx, c)
 	}
 	if !l.w.Chunks && l.w.Cache.HasFile(c.id.File) {

@@ -67,11 +67,11 @@ type Selection struct {
 
 // A file is the content of one file.
 type file struct {
-	path string // of the first file that has it
-	id   codec.FileID
-	size int64
-	sum  *[32]byte // SHA-256 that the content must have; nil: that of its shard, if it has one
-	name bool      // sum is a claim of the path
+	path    string // of the first file that has it
+	id      codec.FileID
+	size    int64
+	sum     *[32]byte // SHA-256 that the content must have; nil: that of its shard, if it has one
+	claimed bool      // the path claims sum, and the entry has none
 }
 
 // Small files are stored many at a time, because most of the time passes in waiting for the
@@ -168,9 +168,9 @@ func (r *Run) each(ctx context.Context, do func(file) error, lost func(path stri
 			if e.Type != page.File || e.Size == 0 || len(e.Inline) > 0 {
 				return nil // those are in the index, or nowhere
 			}
-			c := file{path: e.Path, id: e.ID, size: e.Size, sum: catalog.ExpectedSHA256(r.Tree, &e), name: e.SHA256 == nil}
-			c.name = c.name && c.sum != nil
-			e.SHA256 = c.sum
+			sum := catalog.ExpectedSHA256(r.Tree, &e)
+			c := file{path: e.Path, id: e.ID, size: e.Size, sum: sum, claimed: e.SHA256 == nil && sum != nil}
+			e.SHA256 = sum
 			content := e.ContentKey()
 			if _, ok := seen[content]; ok {
 				return nil
@@ -215,7 +215,7 @@ func (r *Run) warm(ctx context.Context, c file) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	there := !r.Chunks && r.Cache.HasFile(c.id.File) && !c.name
+	there := !r.Chunks && r.Cache.HasFile(c.id.File) && !c.claimed
 	var done int64
 	read := func(n int64) {
 		done += n
@@ -227,7 +227,7 @@ func (r *Run) warm(ctx context.Context, c file) error {
 		if there, err = r.storeChunks(ctx, c, read); err == nil {
 			err = r.compare(ctx, c)
 		}
-	case c.name && r.Cache.HasFile(c.id.File):
+	case c.claimed && r.Cache.HasFile(c.id.File):
 		err = r.compare(ctx, c)
 	case !there:
 		err = r.Reader.Materialize(ctx, c.id, c.sum, read)
