@@ -60,7 +60,7 @@ func Open(ctx context.Context, s origin.Store, o Options) (*Catalog, error) {
 		}
 		good = append(good, sh)
 	}
-	c.tree = newBareTree(good)
+	c.tree = newHashTree(good)
 	return c, nil
 }
 

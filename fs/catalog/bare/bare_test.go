@@ -252,12 +252,12 @@ func TestBareAbsent(t *testing.T) {
 
 func TestBareEmpty(t *testing.T) {
 	_, tree := openBare(t, newMemory())
-	for _, dir := range bareDirs {
+	for _, dir := range topDirs {
 		if got := list(t, tree, dir, ""); got != nil {
 			t.Errorf("%s holds %q", dir, got)
 		}
 	}
-	if got := list(t, tree, "", ""); !slices.Equal(got, bareDirs) {
+	if got := list(t, tree, "", ""); !slices.Equal(got, topDirs) {
 		t.Errorf("the root holds %q", got)
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/xetfs/xetfs/codec/page"
 )
 
-// The folders of a BareCatalog, sorted.
+// The folders at the top of a Catalog, sorted.
 const (
 	dirHash   = "by-hash"
 	dirSHA256 = "by-sha256"
 	dirShards = "shards"
 )
 
-var bareDirs = []string{dirHash, dirSHA256, dirShards}
+var topDirs = []string{dirHash, dirSHA256, dirShards}
 
 // A hashTree is the tree of a Catalog: arithmetic over an index.
 type hashTree struct{ x *index }
 
-func newBareTree(shards []*shardFiles) *hashTree { return &hashTree{newIndex(shards)} }
+func newHashTree(shards []*shardFiles) *hashTree { return &hashTree{newIndex(shards)} }
 
 // Version implements Tree: there are none.
 func (t *hashTree) Version() names.Row { return names.Row{} }
@@ -204,7 +204,7 @@ func (t *hashTree) below(ctx context.Context, dir string, yield func(page.Entry,
 }
 
 func (t *hashTree) listRoot(after string, yield func(page.Entry, error) bool) {
-	for _, name := range bareDirs {
+	for _, name := range topDirs {
 		if name > after && !yield(dirEntry(name, t.x.newest), nil) {
 			return
 		}
