@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"codec/merkle":     {"codec"},
 	"codec/xorb":       {"codec", "codec/merkle"},
 	"codec/shard":      {"codec"},
-	"codec/page":       {"codec"},
+	"codec/page":       {"codec", "codec/merkle"},
 	"codec/strictjson": {"codec"},
 	"codec/names":      {"codec", "codec/page", "codec/strictjson"},
 	"codec/journal":    {"codec"},

@@ -3,6 +3,9 @@ package page
 import (
 	"crypto/sha256"
 	"encoding/binary"
+
+	"github.com/xetfs/xetfs/codec"
+	"github.com/xetfs/xetfs/codec/merkle"
 )
 
 // A ContentKey identifies the content that an entry describes: file hash, size and SHA-256.
@@ -18,4 +21,12 @@ func (e *Entry) ContentKey() ContentKey {
 		h.Write(e.SHA256[:])
 	}
 	return ContentKey(h.Sum(nil))
+}
+
+// Hash returns the Xet hash of a file. Inline content has one chunk at most.
+func (e *Entry) Hash() codec.Hash {
+	if len(e.Inline) == 0 {
+		return e.ID.File
+	}
+	return merkle.File([]merkle.Leaf{{Hash: merkle.Chunk(e.Inline), Size: uint64(len(e.Inline))}})
 }

@@ -129,7 +129,7 @@ func Differences(a, b *page.Entry) []string {
 
 // SameContent reports whether two entries are files with the same bytes.
 func SameContent(a, b *page.Entry) bool {
-	return a.Type == page.File && b.Type == page.File && a.Size == b.Size && inspect.ContentHash(a) == inspect.ContentHash(b)
+	return a.Type == page.File && b.Type == page.File && a.Size == b.Size && a.Hash() == b.Hash()
 }
 
 // diffLine returns the line of a change.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/page"
 )
 
@@ -34,7 +33,7 @@ func NewEntryDoc(e page.Entry) EntryDoc {
 		doc.Target = &e.Target
 	case page.File:
 		doc.Size = &e.Size
-		if hash := ContentHash(&e); !hash.IsPlain() {
+		if hash := e.Hash(); !hash.IsPlain() {
 			doc.Hash = &hash
 		}
 	}
@@ -56,12 +55,4 @@ func typeOf(e page.Entry) string {
 		return "symlink"
 	}
 	return "file"
-}
-
-// ContentHash returns the Xet hash of a file. Inline content has one chunk at most.
-func ContentHash(e *page.Entry) codec.Hash {
-	if len(e.Inline) == 0 {
-		return e.ID.File
-	}
-	return merkle.File([]merkle.Leaf{{Hash: merkle.Chunk(e.Inline), Size: uint64(len(e.Inline))}})
 }

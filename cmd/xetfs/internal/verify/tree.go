@@ -12,7 +12,6 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 	"github.com/xetfs/xetfs/codec"
-	"github.com/xetfs/xetfs/codec/merkle"
 	"github.com/xetfs/xetfs/codec/page"
 	"github.com/xetfs/xetfs/fs/catalog"
 	"github.com/xetfs/xetfs/reconstruct"
@@ -165,11 +164,7 @@ func (c *treeCheck) check(ctx context.Context, e *page.Entry) {
 		c.bad[e.ContentKey()] = badContent{e.Path, err}
 		c.mu.Unlock()
 	}
-	hash := e.ID.File
-	if len(e.Inline) > 0 {
-		hash = merkle.File([]merkle.Leaf{{Hash: merkle.Chunk(e.Inline), Size: uint64(len(e.Inline))}})
-	}
-	c.report.Fault(Fault{Path: e.Path, Kind: "file", Hash: hash, Err: err})
+	c.report.Fault(Fault{Path: e.Path, Kind: "file", Hash: e.Hash(), Err: err})
 }
 
 func (c *treeCheck) read(ctx context.Context, e *page.Entry, read func(int64)) error {
