@@ -26,7 +26,7 @@ func (r *Repos) Commits(ctx context.Context, id hub.RepoID, c hubserve.Commit, c
 	if err != nil {
 		return nil, "", 0, err
 	}
-	for v, err := range r.lineages.versions(ctx, symbol, l) {
+	for v, err := range r.lineages.versions(ctx, symbol, &l) {
 		if err != nil {
 			return nil, "", 0, err
 		}

@@ -297,21 +297,23 @@ func (ls *lineages) extend(ctx context.Context, symbol string, l *lineage) (*lin
 	return &longer, nil
 }
 
-// versions yields the live versions, newest first. It ends with the first error.
-func (ls *lineages) versions(ctx context.Context, symbol string, l *lineage) iter.Seq2[*version, error] {
+// versions yields the live versions, newest first. It ends with the first error. It replaces *l by the lineage
+// with the changes that it has read.
+func (ls *lineages) versions(ctx context.Context, symbol string, l **lineage) iter.Seq2[*version, error] {
 	return func(yield func(*version, error) bool) {
-		known, err := l, error(nil)
 		for i := 0; i < maxVersions; i++ {
-			for !known.isSettled(i) {
-				if known, err = ls.extend(ctx, symbol, known); err != nil {
+			for !(*l).isSettled(i) {
+				longer, err := ls.extend(ctx, symbol, *l)
+				if err != nil {
 					yield(nil, err)
 					return
 				}
+				*l = longer
 			}
-			if i == len(known.versions) {
+			if i == len((*l).versions) {
 				return
 			}
-			if v := known.versions[i]; !known.head.IsDeleted(v.row.Number) && !yield(v, nil) {
+			if v := (*l).versions[i]; !(*l).head.IsDeleted(v.row.Number) && !yield(v, nil) {
 				return
 			}
 		}

@@ -267,6 +267,27 @@ func TestLineageOfStoreThatIsDown(t *testing.T) {
 	}
 }
 
+// A snapshot of an old version has the commit of its label, also if the request is the first one.
+func TestCommitOfOldSnapshot(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	h := newHistory(t, 0)
+	h.publishEntry(page.Entry{Path: "file", Size: 1, Inline: []byte("0")}, "git_commit", commit)
+	if _, err := h.w.Snapshot(t.Context(), "snap", "", map[string]names.AsOf{"o/n": {}}, false); err != nil {
+		t.Fatal(err)
+	}
+	h.publish(2*readAhead + 1)
+	for _, when := range []string{"first request", "later request"} {
+		_, tags, err := h.repos.Refs(t.Context(), hub.RepoID{Type: hub.Model, Name: "o/n"})
+		if err != nil || !slices.Contains(tags, hubserve.Ref{Name: "snap", Commit: commit}) {
+			t.Errorf("%s: tags %v, %v, want snap with commit %s", when, tags[max(0, len(tags)-1):], err, commit)
+		}
+	}
+	h.repos.lineages = newLineages(h.repos.catalog, true)
+	if got := h.commit("snap").ID(); got != commit {
+		t.Errorf("the first request for the snapshot: commit %s, want %s", got, commit)
+	}
+}
+
 // A damaged snapshot is no tag, and the log has it once. All other tags are listed.
 func TestRefsWithDamagedSnapshot(t *testing.T) {
 	h := newHistory(t, 1)

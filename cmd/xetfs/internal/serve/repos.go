@@ -103,7 +103,7 @@ func isBranch(revision string) bool {
 // revision returns the version that a revision names.
 func (r *Repos) revision(ctx context.Context, symbol string, l *lineage, revision string) (*version, error) {
 	isMain, tag := isBranch(revision), strings.TrimPrefix(revision, "refs/tags/")
-	for v, err := range r.lineages.versions(ctx, symbol, l) {
+	for v, err := range r.lineages.versions(ctx, symbol, &l) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -147,7 +147,7 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hubse
 		}
 		return len(tags) < maxRefs
 	}
-	for v, err := range r.lineages.versions(ctx, symbol, l) {
+	for v, err := range r.lineages.versions(ctx, symbol, &l) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -158,7 +158,9 @@ func (r *Repos) Refs(ctx context.Context, id hub.RepoID) (branches, tags []hubse
 			break
 		}
 	}
-	err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
+	if len(tags) < maxRefs {
+		err = r.addSnapshots(ctx, symbol, func(name string, row names.Row) bool { return add(name, l.ofRow(row)) })
+	}
 	return []hubserve.Ref{{Name: mainBranch, Commit: newest.id}}, tags, err
 }
 

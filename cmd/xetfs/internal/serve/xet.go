@@ -165,7 +165,7 @@ func (r *Repos) findInBranch(ctx context.Context, symbol string, file codec.Hash
 		}
 	}
 	searched := 0
-	for v, err := range r.lineages.versions(ctx, symbol, l) {
+	for v, err := range r.lineages.versions(ctx, symbol, &l) {
 		if err != nil {
 			return codec.FileID{}, err
 		}
