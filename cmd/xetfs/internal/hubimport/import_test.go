@@ -238,6 +238,28 @@ func TestForcePushedBranch(t *testing.T) {
 	}
 }
 
+// A branch returns to an earlier commit. The commit has the same tree again, with the times of its first
+// import, so that it keeps its name in a mirror. Its listing lacks a name.
+func TestSameTreeOfEarlierCommit(t *testing.T) {
+	f := newFixture(t)
+	file := func(path string) hubtest.File { return hubtest.File{Path: path, Content: []byte(path)} }
+	f.Commit("model/org/m", "main", file("dir/old"))
+	im := f.open(t, "hf://org/m")
+	update(t, im)
+	earlier := f.Commit("model/org/m", "main", file("a//b"), file("dir/old"), file("new"))
+	update(t, im)
+	want := newest(t, im).Version()
+	for i := range 3 {
+		f.Commit("model/org/m", "main", file(fmt.Sprint("other", i)))
+		update(t, im)
+		f.Reset("model/org/m", "main", earlier)
+		update(t, im)
+		if got := newest(t, im).Version(); got.Number == want.Number || got.Identity != want.Identity || commits(t, im)[0] != earlier {
+			t.Errorf("version %d of commit %s has the tree %s, version %d has %s", got.Number, earlier, got.Identity, want.Number, want.Identity)
+		}
+	}
+}
+
 // Illegal names are left out. Each start has one event, also if it imports nothing.
 func TestS01_IllegalNames(t *testing.T) {
 	f := newFixture(t)

@@ -387,20 +387,13 @@ func (im *Importer) add(ctx context.Context, st hub.State, mayRenew bool) error 
 	return nil
 }
 
-// publish publishes a version of a symbol. entries receives the entries of the version before, and may add
+// publish publishes a version of a symbol. entries receives the entries of an earlier version, and may add
 // labels. A commit that was listed again with the same result makes no second version: the catalog has a limited
 // number.
 func (im *Importer) publish(ctx context.Context, symbol string, labels map[string]string, entries func(old iter.Seq2[page.Entry, error]) iter.Seq2[page.Entry, error]) error {
 	s, err := im.writer.Begin(ctx, symbol, writer.PublishOptions{Labels: labels})
 	if err != nil {
 		return err
-	}
-	var old iter.Seq2[page.Entry, error]
-	if head := s.Head(); head != nil {
-		t, err := im.catalog.OpenRow(ctx, symbol, *head)
-		if err == nil {
-			old = t.All(ctx, "")
-		}
 	}
 	known, err := im.headOf(ctx, symbol)
 	if err != nil {
@@ -410,8 +403,38 @@ func (im *Importer) publish(ctx context.Context, symbol string, labels map[strin
 	if known == labels[commitLabel] {
 		replace = s.ReplaceChanged
 	}
-	if _, err = replace(ctx, entries(old)); errors.Is(err, writer.ErrSame) {
+	if _, err = replace(ctx, entries(im.earlier(ctx, symbol, labels[commitLabel]))); errors.Is(err, writer.ErrSame) {
 		return nil
 	}
 	return err
+}
+
+// recentVersions is the number of versions that are searched for the first listing of a commit. A mirror compares
+// the commits of fewer versions.
+const recentVersions = 100
+
+// earlier yields the entries of the first listing of a commit, or else of the newest version. A commit that the
+// revision returns to has the same tree again, unless the Hub lists other files.
+func (im *Importer) earlier(ctx context.Context, symbol, commit string) iter.Seq2[page.Entry, error] {
+	return func(yield func(page.Entry, error) bool) {
+		var first *names.Version
+		searched := 0
+		for v, err := range im.catalog.History(ctx, symbol) {
+			if err != nil || searched == recentVersions {
+				break
+			}
+			if searched++; v.Kind == names.Write && (first == nil || labelOf(v) == commit) {
+				first = v
+			}
+		}
+		if first == nil {
+			return
+		}
+		t, err := im.catalog.OpenRow(ctx, symbol, first.Rows[0])
+		if err != nil {
+			yield(page.Entry{}, err)
+			return
+		}
+		t.All(ctx, "")(yield)
+	}
 }
