@@ -69,6 +69,16 @@ func NoCache(ctx context.Context) context.Context {
 // IsNoCache reports whether ctx is a context of NoCache.
 func IsNoCache(ctx context.Context) bool { return ctx.Value(noCacheKey{}) != nil }
 
+// Reread calls read, and once more past the caches on the way if the bytes are corrupt: a transfer may have
+// damaged them.
+func Reread(ctx context.Context, read func(context.Context) error) error {
+	err := read(ctx)
+	if errors.Is(err, codec.ErrCorrupt) {
+		err = read(NoCache(ctx))
+	}
+	return err
+}
+
 // sizeKey is the key of contexts of WithSize.
 type sizeKey struct{}
 

@@ -15,8 +15,17 @@ import (
 // its size is what a sparse file or a listing says.
 const wholeShard = 8 << 20
 
-// ReadShard opens a shard. It reads all bytes of the shard and compares their hash with the name.
-func ReadShard(ctx context.Context, s Store, h codec.Hash) (*shard.Reader, error) {
+// ReadShard opens a shard. It reads all bytes of the shard and compares their hash with the name. It reads a
+// damaged shard again.
+func ReadShard(ctx context.Context, s Store, h codec.Hash) (sh *shard.Reader, err error) {
+	err = Reread(ctx, func(ctx context.Context) (err error) {
+		sh, err = readShard(ctx, s, h)
+		return err
+	})
+	return sh, err
+}
+
+func readShard(ctx context.Context, s Store, h codec.Hash) (*shard.Reader, error) {
 	k := names.ShardKey(h)
 	size, err := s.Size(ctx, k)
 	if err != nil {

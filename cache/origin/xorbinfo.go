@@ -13,6 +13,14 @@ import (
 // ReadXorbInfo reads the footer of a xorb of a store. The name of the xorb proves it. The size of
 // the object is also set after an error of the footer.
 func ReadXorbInfo(ctx context.Context, s Store, x codec.Hash) (in *xorb.Info, size int64, err error) {
+	err = Reread(ctx, func(ctx context.Context) (err error) {
+		in, size, err = readXorbInfo(ctx, s, x)
+		return err
+	})
+	return in, size, err
+}
+
+func readXorbInfo(ctx context.Context, s Store, x codec.Hash) (in *xorb.Info, size int64, err error) {
 	k := names.XorbKey(x)
 	if size, err = s.Size(ctx, k); err == nil {
 		in, err = xorb.ReadInfo(ReaderAt(ctx, s, k), size)

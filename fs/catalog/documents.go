@@ -21,20 +21,18 @@ func ReadDocument(ctx context.Context, s origin.Store, k names.Key, seen origin.
 
 // ReadObject reads an object and decodes it. If the object is damaged, it does both once more, past the
 // caches on the way. It returns the tag also for a damaged object.
-func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, decode func([]byte) error) (origin.Tag, error) {
-	for again := false; ; again = true {
-		value, tag, err := s.Get(ctx, k, seen)
-		if err != nil {
-			return tag, err
+func ReadObject(ctx context.Context, s origin.Store, k names.Key, seen origin.Tag, decode func([]byte) error) (tag origin.Tag, err error) {
+	err = origin.Reread(ctx, func(ctx context.Context) (err error) {
+		var value []byte
+		if value, tag, err = s.Get(ctx, k, seen); err != nil {
+			return err
 		}
-		if err = decode(value); err == nil {
-			return tag, nil
+		if err = decode(value); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
 		}
-		if again || !errors.Is(err, codec.ErrCorrupt) {
-			return tag, fmt.Errorf("%s: %w", k, err)
-		}
-		ctx = origin.NoCache(ctx)
-	}
+		return nil
+	})
+	return tag, err
 }
 
 // Modified returns when the store received an object, by the clock of the store. It lists the store.

@@ -34,6 +34,8 @@ type Faults struct {
 	Refused  float64 // probability that a PutIfMatch returns ErrConflict without a conflict
 	Seed     uint64  // of the random numbers
 
+	BadCache bool // one bit of each value is wrong, except with origin.NoCache
+
 	store origin.WriteStore
 
 	mu      sync.Mutex
@@ -141,6 +143,7 @@ func (f *Faults) Local() bool { return origin.Local(f.store) }
 // ReadAt implements origin.Store.
 func (f *Faults) ReadAt(ctx context.Context, k names.Key, p []byte, off int64) error {
 	return f.do(ctx, Call{Op: "ReadAt", Key: k, Off: off, Size: len(p)}, func() error {
+		defer f.damage(ctx, p)
 		return f.store.ReadAt(ctx, k, p, off)
 	})
 }
@@ -158,9 +161,17 @@ func (f *Faults) Size(ctx context.Context, k names.Key) (size int64, err error) 
 func (f *Faults) Get(ctx context.Context, k names.Key, seen origin.Tag) (value []byte, tag origin.Tag, err error) {
 	err = f.do(ctx, Call{Op: "Get", Key: k}, func() error {
 		value, tag, err = f.store.Get(ctx, k, seen)
+		f.damage(ctx, value)
 		return err
 	})
 	return value, tag, err
+}
+
+// damage changes a value that was read.
+func (f *Faults) damage(ctx context.Context, value []byte) {
+	if f.BadCache && len(value) > 0 && !origin.IsNoCache(ctx) {
+		value[len(value)/2] ^= 1
+	}
 }
 
 // List implements origin.Store.

@@ -170,7 +170,7 @@ func (c *checker) besides(wg *sync.WaitGroup, do func()) {
 
 func (c *checker) run(ctx context.Context) error {
 	settings := new(names.Settings)
-	_, err := readDocument(ctx, c.store, names.SettingsKey(), settings)
+	_, err := catalog.ReadDocument(ctx, c.store, names.SettingsKey(), "", settings)
 	switch {
 	case errors.Is(err, origin.ErrNotFound), errors.Is(err, names.ErrNewer), errors.Is(err, names.ErrOlder):
 		return err
@@ -257,7 +257,7 @@ func (c *checker) list(ctx context.Context) (symbols, snapshots []string, err er
 func (c *checker) snapshot(ctx context.Context, name string) {
 	k := names.SnapshotKey(name)
 	snap := new(names.Snapshot)
-	_, err := readDocument(ctx, c.store, k, snap)
+	_, err := catalog.ReadDocument(ctx, c.store, k, "", snap)
 	if errors.Is(err, origin.ErrNotFound) {
 		return // it was deleted a moment ago
 	}
@@ -277,7 +277,7 @@ func (c *checker) snapshot(ctx context.Context, name string) {
 // sweepState checks the state of a sweep under way, and its list.
 func (c *checker) sweepState(ctx context.Context) {
 	st := new(names.Sweep)
-	_, err := readDocument(ctx, c.store, names.SweepKey(), st)
+	_, err := catalog.ReadDocument(ctx, c.store, names.SweepKey(), "", st)
 	if errors.Is(err, origin.ErrNotFound) {
 		return
 	}
@@ -288,7 +288,7 @@ func (c *checker) sweepState(ctx context.Context) {
 	b, _, err := c.store.Get(ctx, st.List, "")
 	if errors.Is(err, origin.ErrNotFound) {
 		// The sweep may have ended meanwhile.
-		if _, err := readDocument(ctx, c.store, names.SweepKey(), new(names.Sweep)); errors.Is(err, origin.ErrNotFound) {
+		if _, err := catalog.ReadDocument(ctx, c.store, names.SweepKey(), "", new(names.Sweep)); errors.Is(err, origin.ErrNotFound) {
 			return
 		}
 	}

@@ -20,7 +20,7 @@ func (c *checker) symbol(ctx context.Context, symbol string) {
 	k := names.RefKey(symbol)
 	at := place{symbol: symbol}
 	ref := new(names.Ref)
-	_, err := readDocument(ctx, c.store, k, ref)
+	_, err := catalog.ReadDocument(ctx, c.store, k, "", ref)
 	if err == nil && ref.Symbol != symbol {
 		err = codec.Corrupt("vref", 0, "it is that of %.80q", ref.Symbol)
 	}
@@ -238,7 +238,7 @@ func (c *checker) symbolList(ctx context.Context) error {
 func (c *checker) liveSymbols(ctx context.Context) (live []string, err error) {
 	err = each(ctx, c.store, names.RefPrefix, func(_ origin.Item, p names.Parsed) error {
 		ref := new(names.Ref)
-		if _, err := readDocument(ctx, c.store, names.RefKey(p.Symbol), ref); err == nil && ref.Symbol == p.Symbol && ref.Latest != nil {
+		if _, err := catalog.ReadDocument(ctx, c.store, names.RefKey(p.Symbol), "", ref); err == nil && ref.Symbol == p.Symbol && ref.Latest != nil {
 			live = append(live, p.Symbol)
 		}
 		return nil // what is wrong was found before

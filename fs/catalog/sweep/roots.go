@@ -11,6 +11,7 @@ import (
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // roots marks everything that the references and snapshots lead to.
@@ -46,7 +47,7 @@ func each(ctx context.Context, s origin.Store, prefix string, visit func(origin.
 func (m *marker) symbol(ctx context.Context, symbol string) error {
 	ref := new(names.Ref)
 	k := names.RefKey(symbol)
-	if _, err := readDocument(ctx, m.store, k, ref); err != nil {
+	if _, err := catalog.ReadDocument(ctx, m.store, k, "", ref); err != nil {
 		return err
 	}
 	if ref.Symbol != symbol {
@@ -190,16 +191,12 @@ func youngest(keys map[names.Key]uint64) (last names.Key) {
 	return last
 }
 
-func readVersion(ctx context.Context, s origin.Store, k names.Key) (*names.Version, error) {
-	b, _, err := s.Get(ctx, k, "")
-	if err != nil {
-		return nil, err
-	}
-	v, err := names.DecodeVersion(k, b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k, err)
-	}
-	return v, nil
+func readVersion(ctx context.Context, s origin.Store, k names.Key) (v *names.Version, err error) {
+	_, err = catalog.ReadObject(ctx, s, k, "", func(b []byte) (err error) {
+		v, err = names.DecodeVersion(k, b)
+		return err
+	})
+	return v, err
 }
 
 // times reads when the deletions and repacks of a history were stored. Clocks of writers are
@@ -236,7 +233,7 @@ func (m *marker) times(ctx context.Context, h *history) error {
 // ago.
 func (m *marker) snapshot(ctx context.Context, name string, stored time.Time) error {
 	snap := new(names.Snapshot)
-	_, err := readDocument(ctx, m.store, names.SnapshotKey(name), snap)
+	_, err := catalog.ReadDocument(ctx, m.store, names.SnapshotKey(name), "", snap)
 	if errors.Is(err, origin.ErrNotFound) {
 		return nil
 	}

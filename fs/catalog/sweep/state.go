@@ -19,22 +19,10 @@ import (
 // because writers kept objects meanwhile.
 const maxTries = 10
 
-// readDocument reads a document, and for atoms holds it against its key.
-func readDocument(ctx context.Context, s origin.Store, k names.Key, doc names.Document) (origin.Tag, error) {
-	b, tag, err := s.Get(ctx, k, "")
-	if err != nil {
-		return "", err
-	}
-	if err := names.Decode(b, doc); err != nil {
-		return "", fmt.Errorf("%s: %w", k, err)
-	}
-	return tag, nil
-}
-
 // read returns the state of the sweep that is under way, or nil.
 func (w *sweeper) read(ctx context.Context) (*names.Sweep, origin.Tag, error) {
 	st := new(names.Sweep)
-	tag, err := readDocument(ctx, w.store, names.SweepKey(), st)
+	tag, err := catalog.ReadDocument(ctx, w.store, names.SweepKey(), "", st)
 	if errors.Is(err, origin.ErrNotFound) {
 		return nil, "", nil
 	}
@@ -231,14 +219,13 @@ func (w *sweeper) putList(ctx context.Context, items []origin.Item) (names.Key, 
 // readList returns the keys of a list. A missing or damaged list counts as empty, and its
 // objects are not deleted. Otherwise it would block every writer and sweep permanently.
 func (w *sweeper) readList(ctx context.Context, k names.Key) ([]names.Key, error) {
-	b, _, err := w.store.Get(ctx, k, "")
-	if err == nil {
-		err = names.CheckValue(k, b)
-	}
 	var keys []names.Key
-	if err == nil {
-		keys, err = names.DecodeSweepList(b)
-	}
+	_, err := catalog.ReadObject(ctx, w.store, k, "", func(b []byte) (err error) {
+		if err = names.CheckValue(k, b); err == nil {
+			keys, err = names.DecodeSweepList(b)
+		}
+		return err
+	})
 	if errors.Is(err, origin.ErrNotFound) || errors.Is(err, codec.ErrCorrupt) {
 		w.o.Logger.Warn("the list of a sweep cannot be used: nothing of it is deleted", "event", "corrupt", "what", "catalog", "key", k, "err", err)
 		return nil, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
+	"github.com/xetfs/xetfs/fs/catalog"
 )
 
 // Options tune a Sweep; the zero value is right.
@@ -114,7 +115,7 @@ type sweeper struct {
 // open reads the settings of the catalog.
 func (w *sweeper) open(ctx context.Context) error {
 	settings := new(names.Settings)
-	if _, err := readDocument(ctx, w.store, names.SettingsKey(), settings); err != nil {
+	if _, err := catalog.ReadDocument(ctx, w.store, names.SettingsKey(), "", settings); err != nil {
 		return err
 	}
 	w.window, w.grace = settings.Window, settings.Grace

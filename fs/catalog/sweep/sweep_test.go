@@ -478,6 +478,32 @@ func TestSweepUnreadable(t *testing.T) {
 	}
 }
 
+// A transfer damages each object once. The second read of an object is sound, so that the sweep deletes the same
+// objects as without damage.
+func TestSweepDamagedTransfers(t *testing.T) {
+	for _, o := range []sweep.Options{{DryRun: true}, {}} {
+		c := withGarbage(t)
+		bad := origintest.WithFaults(c.store)
+		bad.BadCache = true
+		got, err := c.sweepOver(bad, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := withGarbage(t).sweep(o)
+		if !maps.Equal(got.Garbage, want.Garbage) || !maps.Equal(got.Deleted, want.Deleted) {
+			t.Errorf("garbage %v, deleted %v, want %v and %v", got.Garbage, got.Deleted, want.Garbage, want.Deleted)
+		}
+		if o.DryRun {
+			for h, x := range got.Usage.Xorbs {
+				if x.Err != nil || x.Used != want.Usage.Xorbs[h].Used {
+					t.Errorf("xorb %s has %d used bytes, %v, want %d", h, x.Used, x.Err, want.Usage.Xorbs[h].Used)
+				}
+			}
+		}
+		c.check()
+	}
+}
+
 // Without its reference all that a symbol has would be garbage: nothing is deleted. The
 // first change of a symbol may be of a publish that was killed: it stays, other garbage goes.
 func TestSweepLostRef(t *testing.T) {
