@@ -93,6 +93,30 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// A transfer damages each object once. The second read is sound, so that the repack replaces the same objects as
+// without damage.
+func TestDamagedTransfers(t *testing.T) {
+	t.Parallel()
+	first := newFixture(t)
+	first.fill()
+	smooth := fixtureAt(t, first.time())
+	smooth.store = copyAt(t, first)
+	want := smooth.repack(eager)
+	s := fixtureAt(t, first.time())
+	s.store = copyAt(t, s, first.store)
+	bad := origintest.WithFaults(s.store)
+	bad.BadCache = true
+	got, err := s.repackOver(bad, eager)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Left != 0 || got.Xorbs != want.Xorbs || got.Shards != want.Shards {
+		t.Errorf("%d files were left, stored %+v and %+v, want %+v and %+v", got.Left, got.Xorbs, got.Shards, want.Xorbs, want.Shards)
+	}
+	equalViews(t, "after a repack with damaged transfers", view(t, s.store), view(t, first.store))
+	s.check()
+}
+
 // copyAt returns a copy of a store on the clock of a fixture, older than the time of grace.
 func copyAt(t *testing.T, s *fixture, of ...origin.Store) origin.WriteStore {
 	t.Helper()

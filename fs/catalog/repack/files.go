@@ -116,13 +116,16 @@ func (r *run) readShard(ctx context.Context, h codec.Hash) ([]byte, error) {
 		return nil, err
 	}
 	b := make([]byte, size)
-	if err := r.store.ReadAt(ctx, names.ShardKey(h), b, 0); err != nil {
-		return nil, err
-	}
-	if got := merkle.Chunk(b); got != h {
-		return nil, codec.Corrupt("shard", 0, "its bytes have the hash %s", got)
-	}
-	return b, nil
+	err := origin.Reread(ctx, func(ctx context.Context) error {
+		if err := r.store.ReadAt(ctx, names.ShardKey(h), b, 0); err != nil {
+			return err
+		}
+		if got := merkle.Chunk(b); got != h {
+			return codec.Corrupt("shard", 0, "its bytes have the hash %s", got)
+		}
+		return nil
+	})
+	return b, err
 }
 
 // moveFile assigns places to the chunks of a file in replaced xorbs. The file is described when

@@ -174,7 +174,9 @@ func (r *run) copyGroup(ctx context.Context, g *group) error {
 			jobs.Go(func() error {
 				start, end := in.PackedRange(ask)
 				read.Add(end - start)
-				return r.copyRun(gctx, x, in, ask, chunks, g, body)
+				return origin.Reread(gctx, func(ctx context.Context) error {
+					return r.copyRun(ctx, x, in, ask, chunks, g, body)
+				})
 			})
 		}
 	}
