@@ -14,7 +14,6 @@ import (
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/document"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
-	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/fs/catalog/writer"
 )
 
@@ -93,13 +92,12 @@ type since struct {
 const day = 24 * time.Hour
 
 // parseSince reads a time, a day or an age. A day is its first moment: --keep-since 2026-03-01
-// keeps the versions of that day.
+// keeps the versions of that day. The zero time is refused, because a KeepRule takes it for no limit.
 func parseSince(text string) (since, error) {
-	if at, err := time.Parse(time.DateOnly, text); err == nil {
-		return since{at: at}, nil
-	}
-	if at, err := names.ParseAsOf(text); err == nil && at.Form == names.ByTime {
-		return since{at: at.Time}, nil
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.Parse(layout, text); err == nil && !at.IsZero() {
+			return since{at: at.UTC()}, nil
+		}
 	}
 	age, err := parseAge(text)
 	if err != nil {

@@ -77,8 +77,11 @@ func (k *KeepRule) keeps(row names.Row, newer int) bool {
 }
 
 // Prune deletes the versions that a rule does not keep, as one change. It returns their
-// rows, newest first. With dryRun, it only returns the rows.
+// rows, newest first. With dryRun, it only returns the rows. It refuses a rule without Last and Since.
 func (w *Writer) Prune(ctx context.Context, symbol string, keep KeepRule, dryRun bool) ([]names.Row, error) {
+	if keep.Last < 1 && keep.Since.IsZero() {
+		return nil, errors.New("the rule has neither a number of versions nor a time")
+	}
 	sg, st, err := w.begin(ctx, symbol)
 	if err != nil {
 		return nil, err

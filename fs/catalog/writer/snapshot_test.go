@@ -152,7 +152,7 @@ func TestPrune(t *testing.T) {
 		keep KeepRule
 		live []uint64 // afterwards; 3 and 4 were deleted before, 9 is gone, 4 is in a snapshot
 	}{
-		{"nothing", KeepRule{}, []uint64{8}},
+		{"newest", KeepRule{Last: 1}, []uint64{8}},
 		{"last", KeepRule{Last: 3}, []uint64{8, 7, 6}},
 		{"all", KeepRule{Last: 100}, []uint64{8, 7, 6, 5, 2, 1, 0}},
 		{"since", KeepRule{Since: day(6)}, []uint64{8, 7, 6, 5}},
@@ -183,8 +183,22 @@ func TestPrune(t *testing.T) {
 		})
 	}
 	d := newFixture(t, origintest.Memory())
-	if _, err := d.Prune(t.Context(), "none", KeepRule{}, true); !errors.Is(err, iofs.ErrNotExist) {
+	if _, err := d.Prune(t.Context(), "none", KeepRule{Last: 1}, true); !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("no symbol: %v", err)
+	}
+}
+
+// A rule that keeps nothing is refused: its time may be one that was not set.
+func TestPruneNoRule(t *testing.T) {
+	d := longHistory(t, origintest.Memory())
+	before := liveOf(t, d.Catalog(), "m")
+	for _, keep := range []KeepRule{{}, {Snapshots: true}, {Last: -1}} {
+		if _, err := d.Prune(t.Context(), "m", keep, false); err == nil {
+			t.Errorf("%+v: no error", keep)
+		}
+	}
+	if got := liveOf(t, d.Catalog(), "m"); !slices.Equal(got, before) {
+		t.Errorf("%v are live, want %v", got, before)
 	}
 }
 
