@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/connlimit"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
 )
@@ -19,7 +20,6 @@ const (
 	maxConns      = 512
 	headerTimeout = 10 * time.Second
 	idleTimeout   = 2 * time.Minute
-	writeTimeout  = time.Minute // without a byte that the client accepts
 	maxHeader     = 16 << 10
 	shutdownGrace = 2 * time.Second
 )
@@ -44,10 +44,10 @@ type Options struct {
 // Run serves h until ctx ends, and then cancels pending answers after 2 seconds. It closes l. Run
 // returns after all calls of h, because they use what its caller closes then.
 func Run(ctx context.Context, l net.Listener, h http.Handler, o Options) error {
-	return run(ctx, limit(l, maxConns), h, o)
+	return run(ctx, connlimit.New(l, maxConns), h, o)
 }
 
-func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error {
+func run(ctx context.Context, l *connlimit.Listener, h http.Handler, o Options) error {
 	requests, cancelRequests := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelRequests()
 	var conns sync.WaitGroup
@@ -82,7 +82,7 @@ func run(ctx context.Context, l *limitListener, h http.Handler, o Options) error
 	defer cancel()
 	if server.Shutdown(grace) != nil {
 		cancelRequests()
-		l.closeConns() // clients that remain after the grace period
+		l.CloseConns() // clients that remain after the grace period
 		_ = server.Close()
 	}
 	<-ended //nolint:errcheck // http.ErrServerClosed

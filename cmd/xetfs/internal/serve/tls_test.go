@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cache/origin/certtest"
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/connlimit"
 )
 
 // canary is a secret that no output may contain.
@@ -258,7 +259,7 @@ func TestRunEndsTLS(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(writeTimeout / 2):
+	case <-time.After(connlimit.WriteTimeout / 2):
 		t.Error("the server waits for a client that reads nothing")
 	}
 }

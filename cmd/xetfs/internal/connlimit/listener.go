@@ -1,4 +1,4 @@
-package serve
+package connlimit
 
 import (
 	"errors"
@@ -14,25 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A limitListener limits the number of all its connections. A connection above the limit
+// WriteTimeout is the time without a byte that the client accepts, after which a connection is closed.
+const WriteTimeout = time.Minute
+
+// A Listener limits the number of all its connections. A connection above the limit
 // closes another one. The victim belongs to the client with the most connections, and has moved
 // no byte for the longest time. No client has a limit of its own. A connection whose client
-// accepts no bytes for writeTimeout is closed, too.
-type limitListener struct {
+// accepts no bytes for WriteTimeout is closed, too.
+type Listener struct {
 	net.Listener
 	maxConns int
 	start    time.Time
 
 	mu    sync.Mutex
-	conns map[*limitConn]struct{} // guarded by mu
+	conns map[*conn]struct{} // guarded by mu
 }
 
-func limit(l net.Listener, maxConns int) *limitListener {
-	return &limitListener{Listener: l, maxConns: maxConns, start: time.Now(), conns: map[*limitConn]struct{}{}}
+// New limits the connections of l.
+func New(l net.Listener, maxConns int) *Listener {
+	return &Listener{Listener: l, maxConns: maxConns, start: time.Now(), conns: map[*conn]struct{}{}}
 }
 
 // Accept implements net.Listener.
-func (l *limitListener) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
@@ -40,7 +44,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 		}
 		return nil, err
 	}
-	lc := &limitConn{Conn: c, l: l, client: clientOf(c.RemoteAddr())}
+	lc := &conn{Conn: c, l: l, client: clientOf(c.RemoteAddr())}
 	lc.record(1)
 	l.mu.Lock()
 	l.conns[lc] = struct{}{}
@@ -69,36 +73,36 @@ func clientOf(a net.Addr) netip.Addr {
 }
 
 // closeVictim closes one connection, if there are any.
-func (l *limitListener) closeVictim() {
+func (l *Listener) closeVictim() {
 	if c := l.victim(); c != nil {
 		c.abort()
 	}
 }
 
-// closeConns closes all connections. A closing TLS connection would first send a message, for
+// CloseConns closes all connections. A closing TLS connection would first send a message, for
 // which a stalled client has no room.
-func (l *limitListener) closeConns() {
+func (l *Listener) CloseConns() {
 	for _, c := range l.all() {
 		c.abort()
 	}
 }
 
 // all returns all connections.
-func (l *limitListener) all() []*limitConn {
+func (l *Listener) all() []*conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Collect(maps.Keys(l.conns))
 }
 
 // victim returns the connection to close first, or nil without connections.
-func (l *limitListener) victim() *limitConn {
+func (l *Listener) victim() *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	perClient := map[netip.Addr]int{}
 	for c := range l.conns {
 		perClient[c.client]++
 	}
-	var victim *limitConn
+	var victim *conn
 	for c := range l.conns {
 		switch {
 		case victim == nil, perClient[c.client] > perClient[victim.client],
@@ -109,32 +113,32 @@ func (l *limitListener) victim() *limitConn {
 	return victim
 }
 
-// A limitConn is a connection of a limitListener.
-type limitConn struct {
+// A conn is a connection of a Listener.
+type conn struct {
 	net.Conn
-	l        *limitListener
+	l        *Listener
 	client   netip.Addr
-	lastByte atomic.Int64 // time of the last byte, in nanoseconds since limitListener.start
+	lastByte atomic.Int64 // time of the last byte, in nanoseconds since Listener.start
 }
 
 // record sets the time of the last byte if n bytes have moved.
-func (c *limitConn) record(n int) {
+func (c *conn) record(n int) {
 	if n > 0 {
 		c.lastByte.Store(int64(time.Since(c.l.start)))
 	}
 }
 
 // Read implements net.Conn.
-func (c *limitConn) Read(p []byte) (int, error) {
+func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.record(n)
 	return n, err
 }
 
-// Write implements net.Conn. A slow client may accept p in parts, each within writeTimeout.
-func (c *limitConn) Write(p []byte) (n int, err error) {
+// Write implements net.Conn. A slow client may accept p in parts, each within WriteTimeout.
+func (c *conn) Write(p []byte) (n int, err error) {
 	for {
-		if err := c.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		if err := c.SetWriteDeadline(time.Now().Add(WriteTimeout)); err != nil {
 			return n, err
 		}
 		part, err := c.Conn.Write(p[n:])
@@ -146,13 +150,13 @@ func (c *limitConn) Write(p []byte) (n int, err error) {
 }
 
 // abort closes the connection and drops unsent bytes.
-func (c *limitConn) abort() {
+func (c *conn) abort() {
 	_ = c.SetLinger(0)
 	_ = c.Close()
 }
 
 // Close implements net.Conn.
-func (c *limitConn) Close() error {
+func (c *conn) Close() error {
 	c.l.mu.Lock()
 	delete(c.l.conns, c)
 	c.l.mu.Unlock()
@@ -160,7 +164,7 @@ func (c *limitConn) Close() error {
 }
 
 // SetLinger is that of a TCP connection.
-func (c *limitConn) SetLinger(seconds int) error {
+func (c *conn) SetLinger(seconds int) error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		return tcp.SetLinger(seconds)
 	}
