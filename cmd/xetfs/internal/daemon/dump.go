@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/connlimit"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
 )
@@ -45,6 +46,9 @@ func CheckPprof(address string) error {
 	return nil
 }
 
+// maxProfilers bounds the connections for profiles: each one takes a descriptor from the mount.
+const maxProfilers = 8
+
 // servePprof serves Go profiles until ctx ends, if address is not empty.
 func servePprof(ctx context.Context, address string, log *slog.Logger) error {
 	if address == "" {
@@ -58,10 +62,11 @@ func servePprof(ctx context.Context, address string, log *slog.Logger) error {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	// A ReadTimeout would end a profile that takes longer.
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(connlimit.New(listener, maxProfilers)); !errors.Is(err, http.ErrServerClosed) {
 			log.Warn("no more profiles", "err", err)
 		}
 	}()

@@ -19,9 +19,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
+	"github.com/xetfs/xetfs/cmd/xetfs/internal/connlimit"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/loopback"
 	"github.com/xetfs/xetfs/cmd/xetfs/page"
 )
+
+// maxConns bounds the connections of a page: each one takes a descriptor from the mount.
+const maxConns = 32
 
 // unixPrefix begins an address that is the path of a socket.
 const unixPrefix = "unix:"
@@ -75,13 +79,13 @@ func (p *Page) Listen(ctx context.Context, address string) (at string, stop func
 	}
 	at = shown(listener.Addr())
 	server := &http.Server{
-		Handler: p.guard(p.handler(), listener.Addr()), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		Handler: p.guard(p.handler(), listener.Addr()), ReadTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(connlimit.New(listener, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			p.Log.Warn("the status page has ended", "event", "status_ended", "err", err)
 		}
 	}()
