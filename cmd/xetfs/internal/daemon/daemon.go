@@ -246,7 +246,7 @@ func (d *Daemon) prepare() error {
 		}
 		return nil
 	}
-	m, err := findMountpoint(d.Mountpoint)
+	m, err := findForMount(d.Mountpoint)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,16 @@ func findMountpoint(path string) (mountpoint, error) {
 	return m, nil
 }
 
+// findForMount is findMountpoint for a new mount. It first probes the mount of xetfs above path. Any
+// other request below a silent mount would wait without end.
+func findForMount(path string) (mountpoint, error) {
+	above, err := fusemount.Above(path)
+	if err == nil && above != nil && !endKilled(mountpoint{path: above.Point, on: above}) && errors.Is(fusemount.Probe(above.Point), fusemount.ErrSilent) {
+		return mountpoint{}, fmt.Errorf("%s: %w; see whether its process was stopped, or remove it with xetfs umount %s", above.Point, fusemount.ErrSilent, ui.ShellWord(above.Point))
+	}
+	return findMountpoint(path)
+}
+
 // isStale reports whether the mount is one of xetfs without a process. Killed processes that cannot end
 // are none.
 func (m mountpoint) isStale() bool {
@@ -65,11 +75,7 @@ func CheckMountpoint(path string) error {
 	if err != nil {
 		return err
 	}
-	// Any other request below a silent mount would wait without end.
-	if above, err := fusemount.Above(path); err == nil && above != nil && errors.Is(fusemount.Probe(above.Point), fusemount.ErrSilent) {
-		return fmt.Errorf("%s: %w; see whether its process was stopped, or remove it with xetfs umount %s", above.Point, fusemount.ErrSilent, ui.ShellWord(above.Point))
-	}
-	m, err := findMountpoint(path)
+	m, err := findForMount(path)
 	switch {
 	case err != nil:
 		return err
