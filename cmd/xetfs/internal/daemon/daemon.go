@@ -114,7 +114,8 @@ func abandon(path string) {
 	}
 }
 
-// start returns when the files can be read. From then on signals receives SIGINT and SIGTERM.
+// start returns when the files can be read. From then on signals receives SIGINT and SIGTERM. It leaves
+// no mount behind after an error or a panic.
 func (d *Daemon) start(ctx context.Context, signals chan<- os.Signal) (*stack.Source, *fs.Server, error) {
 	if err := servePprof(ctx, d.Pprof, d.Log); err != nil {
 		return nil, nil, err
@@ -126,22 +127,23 @@ func (d *Daemon) start(ctx context.Context, signals chan<- os.Signal) (*stack.So
 	if err != nil {
 		return nil, nil, err
 	}
+	var server *fs.Server
+	ready := false
+	defer func() {
+		if !ready {
+			d.undo(ctx, src, server)
+		}
+	}()
 	path := d.Mountpoint
 	interrupterOf(ctx).onExit(func() { abandon(path) })
-	server, err := d.mount(ctx, src, options)
-	if err != nil {
-		src.Close()
+	if server, err = d.mount(ctx, src, options); err != nil {
 		return nil, nil, err
 	}
 	interrupterOf(ctx).passTo(signals)
 	if ctx.Err() != nil {
-		_ = server.Shutdown(0)
-		src.Close()
 		return nil, nil, ctx.Err()
 	}
 	if err := d.startServing(ctx, server); err != nil {
-		_ = server.Shutdown(0)
-		src.Close()
 		return nil, nil, &Error{err}
 	}
 	// Until a new process runs its program, it has the connection open, as a server has.
@@ -154,7 +156,17 @@ func (d *Daemon) start(ctx context.Context, signals chan<- os.Signal) (*stack.So
 	d.mounted.Store(true)
 	d.Notifier.notify(sd.SdNotifyReady, status("mounted "+stack.WithoutSecrets(d.Source)+" at "+d.Mountpoint))
 	d.Ready(slices.Concat(src.Warnings, fresh)) // the log has src.Warnings already
+	ready = true
 	return src, server, nil
+}
+
+// undo ends a start that failed. The server is nil if there is no mount.
+func (d *Daemon) undo(ctx context.Context, src *stack.Source, server *fs.Server) {
+	if server != nil {
+		interrupterOf(ctx).release() // a hung SOURCE may delay Close
+		_ = server.Shutdown(0)
+	}
+	src.Close()
 }
 
 // startServing calls Serve.
