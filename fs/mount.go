@@ -60,6 +60,9 @@ type Options struct {
 	// Start is the context of the reads in Mount. nil: one with the limit ReadLimit.
 	Start context.Context
 
+	// Check is called directly before the mount is made. Its error prevents the mount. nil: no call.
+	Check func() error
+
 	// Stats returns the value of user.xet.stats, a JSON object, of those of the mount. nil: the
 	// statistics of the cache and of open files.
 	Stats func(Stats) any
@@ -212,6 +215,11 @@ func (s *Server) start(dir string, o Options) error {
 
 // connect mounts at dir and agrees with the kernel on the protocol.
 func (s *Server) connect(dir string, o Options) (*fuse.Server, error) {
+	if o.Check != nil {
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+	}
 	device, err := fusemount.Mount(dir, fusemount.Options{Source: o.FSName, AllowOther: o.AllowOther, NoExec: o.NoExec, MaxRead: o.MaxRead})
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type Daemon struct {
 	LogFile    *LogFile // nil: standard error
 
 	// Open opens SOURCE for a mount at mountpoint, and returns the options of the mount. Run sets
-	// FSName, AllowOther, Logger and Start. Open calls waiting while a server does not answer.
+	// FSName, AllowOther, Logger, Start and Check. Open calls waiting while a server does not answer.
 	Open     func(ctx context.Context, mountpoint string, waiting func(reason string)) (*stack.Source, fs.Options, error)
 	Notifier *Notifier // reports to systemd; nil: none
 	Journal  bool      // the log is the journal
@@ -277,11 +277,20 @@ func (d *Daemon) prepare() error {
 			return err
 		}
 	}
-	if err := checkMountpoint(d.Mountpoint, d.Nonempty); err != nil {
+	if err := d.checkFree(); err != nil {
 		return err
 	}
 	if err := fusemount.Check(d.AllowOther); err != nil {
 		return fmt.Errorf("%s: %w", d.Mountpoint, err)
 	}
 	return nil
+}
+
+// checkFree returns an error if another process has mounted at the mountpoint, or if nothing can be
+// mounted there.
+func (d *Daemon) checkFree() error {
+	if _, passed := fusemount.PassedFD(d.Mountpoint); passed {
+		return nil
+	}
+	return checkMountpoint(d.Mountpoint, d.Nonempty)
 }

@@ -25,8 +25,15 @@ func (d *Daemon) mount(ctx context.Context, src *stack.Source, o fs.Options) (*f
 		defer cancel()
 		o.Start = limited
 	}
+	var occupied error
+	o.Check = func() error {
+		occupied = d.checkFree()
+		return occupied
+	}
 	server, err := fs.Mount(d.Mountpoint, src.Catalog, src.Reader, o)
 	switch {
+	case occupied != nil:
+		return nil, &Error{occupied}
 	case errors.Is(err, origin.ErrUnavailable):
 		return nil, fmt.Errorf("%s: %w", d.Source, err)
 	case err != nil:
