@@ -1,6 +1,8 @@
 package status
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/xetfs/xetfs/cache/histogram"
@@ -202,10 +204,11 @@ type metricCollector struct {
 	descriptions map[string]*prometheus.Desc
 }
 
-// newMetricCollector returns a collector whose metrics have a label.
+// newMetricCollector returns a collector whose metrics have a label. Prometheus refuses values that are
+// no UTF-8.
 func newMetricCollector(label Label, stats func() (Stats, error)) *metricCollector {
 	c := &metricCollector{stats: stats, descriptions: map[string]*prometheus.Desc{}}
-	labels := prometheus.Labels{label.Name: label.Value}
+	labels := prometheus.Labels{label.Name: strings.ToValidUTF8(label.Value, "\ufffd")}
 	for _, m := range metricTable {
 		c.descriptions[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, labels)
 	}

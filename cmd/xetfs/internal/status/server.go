@@ -73,13 +73,17 @@ type Page struct {
 // Listen serves the page at an address until stop is called. A stale socket is replaced. No other
 // user may connect to a socket. Listen returns the address in the form for a browser.
 func (p *Page) Listen(ctx context.Context, address string) (at string, stop func(), err error) {
+	handler, err := p.handler()
+	if err != nil {
+		return "", nil, err
+	}
 	listener, err := listen(ctx, address)
 	if err != nil {
 		return "", nil, fmt.Errorf("--status %s: %w", address, err)
 	}
 	at = shown(listener.Addr())
 	server := &http.Server{
-		Handler: p.guard(p.handler(), listener.Addr()), ReadTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
+		Handler: p.guard(handler, listener.Addr()), ReadTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(p.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan struct{})
@@ -178,9 +182,11 @@ func isOwnHost(host string) bool {
 }
 
 // handler serves all paths.
-func (p *Page) handler() http.Handler {
+func (p *Page) handler() (http.Handler, error) {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(newMetricCollector(p.Label, p.decoded))
+	if err := registry.Register(newMetricCollector(p.Label, p.decoded)); err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
 	mux.HandleFunc("/stats.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -193,7 +199,7 @@ func (p *Page) handler() http.Handler {
 		_, _ = w.Write(text) // the client may have gone
 	})
 	mux.Handle("/", http.FileServerFS(page.Files))
-	return mux
+	return mux, nil
 }
 
 // decoded returns the figures.

@@ -47,10 +47,19 @@ func pageOf(label Label, stats func() Stats) *Page {
 	}
 }
 
+func handlerOf(t *testing.T, p *Page) http.Handler {
+	t.Helper()
+	h, err := p.handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 func metricsText(t *testing.T, label Label, stats func() Stats) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	pageOf(label, stats).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	handlerOf(t, pageOf(label, stats)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("%d: %s", w.Code, w.Body)
 	}
@@ -121,10 +130,21 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// The path of a mount may be no UTF-8. A label that is no metric is an error.
+func TestLabel(t *testing.T) {
+	text := metricsText(t, Label{"mount", "/mnt/odd\xff"}, sample)
+	if line := "xetfs_origin_requests_total{mount=\"/mnt/odd\ufffd\"} 7\n"; !strings.Contains(text, line) {
+		t.Errorf("no line %s", line)
+	}
+	if _, err := pageOf(Label{"", "/mnt/x"}, sample).handler(); err == nil {
+		t.Error("a label without a name is no error")
+	}
+}
+
 // S18: another Host, another site and methods that change something are refused.
 func TestS18_Guard(t *testing.T) {
 	page := newPage()
-	guarded := page.guard(page.handler(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
+	guarded := page.guard(handlerOf(t, page), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80})
 	tests := []struct {
 		method, host string
 		header       map[string]string
