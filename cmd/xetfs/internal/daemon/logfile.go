@@ -44,6 +44,8 @@ type LogFile struct {
 
 	mu sync.Mutex
 	f  *os.File // guarded by mu
+
+	crashOutput bool // the runtime writes to it at a crash; guarded by mu
 }
 
 // OpenLog opens or creates a log file.
@@ -92,6 +94,9 @@ func (l *LogFile) reopen() error {
 		l.f.Close()
 	}
 	l.f = f
+	if l.crashOutput {
+		l.setCrashOutput()
+	}
 	return nil
 }
 
@@ -106,8 +111,12 @@ func (l *LogFile) Write(p []byte) (int, error) {
 func (l *LogFile) CrashOutput() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = debug.SetCrashOutput(l.f, debug.CrashOptions{})
+	l.crashOutput = true
+	l.setCrashOutput()
 }
+
+// setCrashOutput passes the file to the runtime, which uses a descriptor of its own. The caller holds mu.
+func (l *LogFile) setCrashOutput() { _ = debug.SetCrashOutput(l.f, debug.CrashOptions{}) }
 
 // Close closes the file.
 func (l *LogFile) Close() error {

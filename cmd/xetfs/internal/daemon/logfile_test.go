@@ -3,7 +3,9 @@ package daemon
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -65,5 +67,37 @@ func TestLogPath(t *testing.T) {
 	a, b := LogPath("/state/xetfs", "/mnt/a/x"), LogPath("/state/xetfs", "/mnt/b/x")
 	if a == b || filepath.Dir(a) != "/state/xetfs" {
 		t.Errorf("logs are %s and %s", a, b)
+	}
+}
+
+// crashEnv is the log of a process that crashes after a rotation.
+const crashEnv = "XETFS_TEST_CRASH"
+
+// crash rotates a log and panics.
+func crash(path string) {
+	l, err := OpenLog(path)
+	if err != nil {
+		panic(err)
+	}
+	l.CrashOutput()
+	if err := errors.Join(os.Rename(path, path+".1"), l.reopen()); err != nil {
+		panic(err)
+	}
+	panic("last words")
+}
+
+// The last words of a process are in the log that has the name then, not in one that was renamed.
+func TestCrashAfterRotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), crashEnv+"="+path)
+	out, err := cmd.CombinedOutput()
+	if !errors.As(err, new(*exec.ExitError)) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	log, _ := os.ReadFile(path)
+	old, _ := os.ReadFile(path + ".1")
+	if !strings.Contains(string(log), "panic: last words") || len(old) > 0 {
+		t.Errorf("the log is %q, the renamed one %q", log, old)
 	}
 }

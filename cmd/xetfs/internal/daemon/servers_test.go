@@ -164,6 +164,8 @@ func TestMain(m *testing.M) {
 		}
 		_, _ = io.Copy(io.Discard, g.ready)
 		_, _ = os.Stat(dir)
+	case os.Getenv(crashEnv) != "":
+		crash(os.Getenv(crashEnv))
 	default:
 		os.Exit(m.Run())
 	}
