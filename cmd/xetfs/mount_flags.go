@@ -154,11 +154,11 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 		o.log.file, err = filepath.Abs(o.log.file)
 	case !o.foreground:
 		dir, err := stateDir()
+		o.log.file = daemon.LogPath(dir, mountpoint)
 		if err == nil {
-			err = daemon.CheckLogFolder(dir)
+			err = daemon.CheckLog(o.log.file)
 		}
-		o.log.file, o.log.none = daemon.LogPath(dir, mountpoint), err
-		if o.log.none != nil {
+		if o.log.none = err; err != nil {
 			o.log.file = os.DevNull
 		}
 	default:

@@ -25,16 +25,17 @@ func LogPath(dir, mountpoint string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s-%08x.log", base[:min(len(base), 200)], sum.Sum32()))
 }
 
-// CheckLogFolder creates the folder of a log, and returns the reason if it is not writable.
-func CheckLogFolder(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = unix.Access(dir, unix.W_OK|unix.X_OK)
-	}
-	if err != nil {
+// CheckLog creates a log and its folder, and returns the reason if it cannot be written.
+func CheckLog(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("%s: %w", dir, ui.Reason(err))
 	}
-	return nil
+	f, err := openAppend(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, ui.Reason(err))
+	}
+	return f.Close()
 }
 
 // A LogFile is a file that log lines are appended to. SIGHUP opens it again under its name. Lines
