@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/xetfs/xetfs/cache/origin/dir"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/daemon"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/hint"
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/stack"
@@ -125,7 +124,7 @@ func (o *mountOptions) check(args []string) (source, mountpoint string, err erro
 	if err := cmp.Or(stack.CheckSource(source), o.cache.check(source)); err != nil {
 		return "", "", err
 	}
-	return source, mountpoint, o.checkLog(source, mountpoint)
+	return source, mountpoint, cmp.Or(o.checkSocket(source, mountpoint), o.checkLog(source, mountpoint))
 }
 
 // checkPassed refuses a mountpoint /dev/fd/N that is no mount of another process, and flags that such
@@ -144,8 +143,7 @@ func (o *mountOptions) checkPassed(mountpoint string) error {
 	return nil
 }
 
-// checkLog decides where the log is. Inside the mount it could not be written, and inside
-// the store it could damage an object.
+// checkLog decides where the log is, and refuses a log inside the mount or the store.
 func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	switch {
 	case !o.foreground && (o.log.file == "/dev/stdout" || o.log.file == "/dev/stderr"):
@@ -167,13 +165,16 @@ func (o *mountOptions) checkLog(source, mountpoint string) (err error) {
 	if err != nil {
 		return mountError{err}
 	}
-	if ui.Within(o.log.file, mountpoint) {
-		return mountError{fmt.Errorf("log file %s: is inside the mountpoint, where nothing can be written; name another with --log-file", o.log.file)}
+	return stack.NewFile{Name: "log file", Path: o.log.file, Flag: "--log-file"}.CheckApart(source, mountpoint)
+}
+
+// checkSocket refuses a socket of the status page inside the mount or the store.
+func (o *mountOptions) checkSocket(source, mountpoint string) error {
+	path, ok := status.SocketPath(o.status)
+	if !ok {
+		return nil
 	}
-	if ui.Within(o.log.file, source) && !stack.IsAddress(source) && dir.HasKeys(source) {
-		return mountError{fmt.Errorf("log file %s: is inside the store, to which a mount never writes; name another with --log-file", o.log.file)}
-	}
-	return nil
+	return stack.NewFile{Name: "socket", Path: path, Flag: "--status"}.CheckApart(source, mountpoint)
 }
 
 // logOptions are the flags that say where a mount logs and how.

@@ -20,6 +20,7 @@
 //	AbsSource, IsSame           SOURCE for any working directory; two spellings of it
 //	WithoutSecrets, ServerOf    SOURCE for messages; its server
 //	NoShard, EmptyHint          messages about an empty SOURCE; WaitingFor about a slow one
+//	NewFile                     a file that a mount makes outside of SOURCE
 //	NamedCache, DefaultCache    the folder of a disk cache; CacheFolder.Open opens it
 //	CacheOwner                  the process that writes to a disk cache
 //	FileSystemSize              the size of a file system; FileSystemFree its free space

@@ -39,7 +39,7 @@ func AbsAddress(address string) (string, error) {
 	if err := checkAddress(address); err != nil {
 		return "", err
 	}
-	path, ok := strings.CutPrefix(address, unixPrefix)
+	path, ok := SocketPath(address)
 	if !ok {
 		return address, nil
 	}
@@ -47,8 +47,11 @@ func AbsAddress(address string) (string, error) {
 	return unixPrefix + path, err
 }
 
+// SocketPath returns the path of an address that is a socket.
+func SocketPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixPrefix) }
+
 func checkAddress(address string) error {
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+	if path, ok := SocketPath(address); ok {
 		if path == "" {
 			return fmt.Errorf("--status %q: it names no socket", address)
 		}
@@ -109,7 +112,7 @@ func shown(a net.Addr) string {
 
 // listen opens the address. A socket has mode 0600 from the start.
 func listen(ctx context.Context, address string) (net.Listener, error) {
-	path, ok := strings.CutPrefix(address, unixPrefix)
+	path, ok := SocketPath(address)
 	if !ok {
 		return loopback.Listen(ctx, address)
 	}
