@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -349,7 +347,7 @@ func (o *mountWords) setFlags(cmd *cobra.Command) error {
 				continue
 			}
 			if err := setFlag(cmd, option, variable); err != nil {
-				return wrong(fmt.Errorf("-o %s: %w", option.Name, err))
+				return wrong(fmt.Errorf("-o %w", err))
 			}
 		}
 	}
@@ -374,16 +372,14 @@ func setFlag(cmd *cobra.Command, option mountopts.Option, variable []string) err
 	switch {
 	case option.HasValue:
 	case flag.NoOptDefVal == "":
-		return errors.New("needs a value: " + option.Name + "=" + flag.Value.Type())
+		return fmt.Errorf("%s: needs a value: %[1]s=%s", option.Name, flag.Value.Type())
 	default:
 		value = flag.NoOptDefVal
 	}
-	err := cmd.Flags().Set(option.Name, value)
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
-		return fmt.Errorf("%q: %w", value, errors.Unwrap(invalid))
+	if err := cmd.Flags().Set(option.Name, value); err != nil {
+		return fmt.Errorf("%s=%s: %w", option.Name, ui.ShellWord(value), valueError(flag, err))
 	}
-	return cmp.Or(err, cmd.Flags().SetAnnotation(option.Name, ofVariable, variable))
+	return cmd.Flags().SetAnnotation(option.Name, ofVariable, variable)
 }
 
 // newUmount returns the command that ends a mount.
