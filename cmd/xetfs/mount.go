@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -400,6 +401,9 @@ mount here, names the process that still serves the copy, and ends.`,
   xetfs umount --lazy /mnt/x`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usageError{errors.New("an empty path is no folder")}
+			}
 			path, ended, err := daemon.Unmount(cmd.Context(), args[0], lazy, noticesOf(cmd))
 			if err != nil || !ended {
 				return err
