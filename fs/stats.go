@@ -25,7 +25,7 @@ type Stats struct {
 	Corrupt int64     `json:"-"`      // errors of programs because of corrupt content
 	Panics  int64     `json:"-"`      // handlers that panicked
 	Errors  []Failure `json:"errors"` // the last ones, oldest first
-	Shown   []Shown   `json:"shown"`  // the trees in use, at most maxShown
+	Shown   []Shown   `json:"shown"`  // the trees in use, at most MaxShown
 
 	FollowError string `json:"follow_error,omitempty"` // event and reason why a version is not followed
 }
@@ -53,8 +53,8 @@ type Shown struct {
 	Time    *time.Time `json:"time,omitempty"`    // of the publish
 }
 
-// maxShown bounds Stats.Shown: an extended attribute has at most 64 KiB.
-const maxShown = 32
+// MaxShown bounds Stats.Shown: an extended attribute has at most 64 KiB.
+const MaxShown = 32
 
 // maxFollowError bounds Stats.FollowError, in bytes.
 const maxFollowError = 300
@@ -109,7 +109,7 @@ func (f *filesystem) shown() (all []Shown) {
 			all = append(all, v.shown())
 		}
 		slices.SortFunc(all, func(a, b Shown) int { return cmp.Compare(a.Symbol, b.Symbol) })
-		return all[:min(len(all), maxShown)]
+		return all[:min(len(all), MaxShown)]
 	}
 	return []Shown{f.root.shown()}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/xetfs/xetfs/cmd/xetfs/internal/ui"
+	"github.com/xetfs/xetfs/fs"
 )
 
 // WriteJSON writes the list as one JSON object in one line.
@@ -79,7 +80,11 @@ func (m *Mount) problem() string {
 
 // shownText names the version of a mount, or counts its open symbols.
 func shownText(s *Stats) string {
-	if len(s.Shown) != 1 {
+	switch len(s.Shown) {
+	case 1:
+	case fs.MaxShown:
+		return fmt.Sprintf("%d or more symbols in use", fs.MaxShown)
+	default:
 		return ui.Plural(int64(len(s.Shown)), "symbol") + " in use"
 	}
 	one := s.Shown[0]

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/xetfs/xetfs/fs"
 )
 
 // Pushed files are part of the bytes read, and of their rate.
@@ -44,5 +46,16 @@ func TestWriteJSON_Absent(t *testing.T) {
 		`{"mountpoint":"/c","mountpoint_bytes":null,"source":"","state":"part","stats":null,"error":"x"}]}` + "\n"
 	if got := b.String(); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A mount has figures of a limited number of symbols.
+func TestShownText(t *testing.T) {
+	for n, want := range map[int]string{0: "0 symbols in use", 2: "2 symbols in use", fs.MaxShown: "32 or more symbols in use"} {
+		s := &Stats{}
+		s.Shown = make([]fs.Shown, n)
+		if got := shownText(s); got != want {
+			t.Errorf("%d symbols are %q, want %q", n, got, want)
+		}
 	}
 }
