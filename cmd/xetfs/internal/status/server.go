@@ -27,6 +27,9 @@ import (
 // maxConns bounds the connections of a page: each one takes a descriptor from the mount.
 const maxConns = 32
 
+// maxSocketPath is the longest path that unix(7) allows, without the zero byte behind it.
+const maxSocketPath = 107
+
 // unixPrefix begins an address that is the path of a socket.
 const unixPrefix = "unix:"
 
@@ -44,6 +47,9 @@ func AbsAddress(address string) (string, error) {
 		return address, nil
 	}
 	path, err := filepath.Abs(path)
+	if err == nil && len(path) > maxSocketPath {
+		err = fmt.Errorf("--status unix:%s: the path of a socket has at most %d bytes; choose a shorter one", path, maxSocketPath)
+	}
 	return unixPrefix + path, err
 }
 

@@ -229,6 +229,7 @@ func TestAbsAddress(t *testing.T) {
 	for address, good := range map[string]bool{
 		"localhost:9180": true, "127.0.0.1:0": true, "[::1]:1": true, "unix:/run/x": true, "unix:x": true, "": true,
 		":9180": false, "0.0.0.0:1": false, "example.org:1": false, "9180": false, "unix:": false, "localhost": false,
+		"unix:/" + strings.Repeat("x", 106): true, "unix:/" + strings.Repeat("x", 107): false,
 	} {
 		at, err := AbsAddress(address)
 		path, isSocket := strings.CutPrefix(at, unixPrefix)
