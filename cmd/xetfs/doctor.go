@@ -76,7 +76,7 @@ func localMachine(cache *cacheFlags) doctor.Machine {
 	_, _ = unix.Uname(&name), unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // neither fails
 	m := doctor.Machine{
 		Fuse:        func() error { return fusemount.Check(false) },
-		AllowOther:  func() bool { return fusemount.Check(true) == nil || fusemount.Check(false) != nil },
+		AllowOther:  func() bool { return fusemount.Check(true) == nil },
 		Release:     unix.ByteSliceToString(name.Release[:]),
 		CanPass:     doctor.HasSysAdmin(),
 		OpenFiles:   limit.Max, // a mount raises its limit to it

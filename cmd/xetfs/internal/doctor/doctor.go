@@ -78,7 +78,11 @@ const maxSkew = 5 * time.Minute
 
 // Examine runs all checks that apply.
 func Examine(ctx context.Context, m Machine) []Finding {
-	all := []Finding{m.fuse(), m.allowOther(), m.passthrough(), m.openFiles()}
+	all := []Finding{m.fuse()}
+	if all[0].State == OK {
+		all = append(all, m.allowOther())
+	}
+	all = append(all, m.passthrough(), m.openFiles())
 	if m.CacheDir != "" || m.CacheErr != nil {
 		all = append(all, m.cache()...)
 	}

@@ -122,3 +122,14 @@ func TestMounted(t *testing.T) {
 		}
 	}
 }
+
+// Without FUSE there is no finding about --allow-other.
+func TestNoFuse(t *testing.T) {
+	m := soundMachine()
+	m.Fuse = func() error { return unix.EACCES }
+	for _, f := range Examine(t.Context(), m) {
+		if f.Check == "fuse.conf" {
+			t.Errorf("finding %q", f)
+		}
+	}
+}
