@@ -28,6 +28,7 @@ const (
 	StateSilent  = "silent"  // it did not answer in time
 	StateRefused = "refused" // it is of another user, or of an older xetfs
 	StatePart    = "part"    // it shows a part of another mount, as a bind mount does
+	StateHidden  = "hidden"  // another mount covers its path
 )
 
 // A Mount is one line of a list.
@@ -222,6 +223,8 @@ func read(dir string) Mount {
 	switch {
 	case errors.Is(err, unix.ENOTCONN), errors.Is(err, unix.ECONNABORTED):
 		m.State, m.Error = StateDead, "its process has ended; remove it: xetfs umount "+ui.ShellWord(dir)
+	case err != nil && isHidden(dir):
+		m.State, m.Error = StateHidden, "another mount covers it"
 	case errors.Is(err, unix.ENODATA): // only the root of a mount has figures
 		m.State, m.Error = StatePart, "it shows a folder or file of another mount, which has the figures"
 	case errors.Is(err, unix.EACCES), errors.Is(err, os.ErrPermission):
@@ -234,4 +237,15 @@ func read(dir string) Mount {
 		m.Raw = value[:n]
 	}
 	return m
+}
+
+// isHidden reports whether the path of a mount leads to another file system, or does not exist.
+func isHidden(dir string) bool {
+	e, err := fusemount.At(dir)
+	if err != nil || e == nil {
+		return false
+	}
+	var st unix.Stat_t
+	err = unix.Stat(dir, &st)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || err == nil && st.Dev != unix.Mkdev(0, e.Minor)
 }
