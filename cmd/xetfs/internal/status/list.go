@@ -61,7 +61,7 @@ func Mounts() ([]Mount, error) {
 	for _, m := range byDir {
 		all = append(all, m)
 	}
-	slices.SortFunc(all, func(a, b Mount) int { return compare(a.Dir, b.Dir) })
+	slices.SortFunc(all, func(a, b Mount) int { return strings.Compare(a.Dir, b.Dir) })
 	return all, nil
 }
 
@@ -69,20 +69,14 @@ func newMount(e *fusemount.Entry) Mount {
 	return Mount{Dir: e.Point, Bytes: ui.OddBytes(e.Point), Source: e.Source, State: StateSilent}
 }
 
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // Select returns the mounts at some directories. It follows links, and sends no request to a mount.
 func Select(all []Mount, dirs []string) ([]Mount, error) {
 	if len(dirs) == 0 {
 		return all, nil
+	}
+	table := map[string]Mount{}
+	for _, m := range all {
+		table[m.Dir] = m
 	}
 	var chosen []Mount
 	for _, dir := range dirs {
@@ -90,17 +84,18 @@ func Select(all []Mount, dirs []string) ([]Mount, error) {
 		if err != nil {
 			return nil, err
 		}
-		i, above := at(all, path)
-		if i < 0 && above < 0 {
+		m, ok := innermost(table, path)
+		if !ok {
 			if real, err := fusemount.FollowLinks(path); err == nil {
-				i, above = at(all, real)
+				path = real
+				m, ok = innermost(table, path)
 			}
 		}
 		switch {
-		case i >= 0:
-			chosen = append(chosen, all[i])
-		case above >= 0:
-			return nil, fmt.Errorf("%s: is a folder in a mount; xetfs status %s shows it", ui.Printable(dir), ui.ShellWord(all[above].Dir))
+		case ok && m.Dir == path:
+			chosen = append(chosen, m)
+		case ok:
+			return nil, fmt.Errorf("%s: is a folder in a mount; xetfs status %s shows it", ui.Printable(dir), ui.ShellWord(m.Dir))
 		default:
 			return nil, fmt.Errorf("%s: no xetfs mount; xetfs status lists all of them", ui.Printable(dir))
 		}
@@ -108,10 +103,14 @@ func Select(all []Mount, dirs []string) ([]Mount, error) {
 	return chosen, nil
 }
 
-// at returns the indexes of the mount at path and of one above it. Each is -1 if absent.
-func at(all []Mount, path string) (i, above int) {
-	return slices.IndexFunc(all, func(m Mount) bool { return m.Dir == path }),
-		slices.IndexFunc(all, func(m Mount) bool { return strings.HasPrefix(path, m.Dir+"/") })
+// innermost returns the mount that shows an absolute path, from a table by mountpoint.
+func innermost[M any](table map[string]M, path string) (m M, ok bool) {
+	for {
+		if m, ok = table[path]; ok || path == "/" {
+			return m, ok
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // Fill adds the figures of the mounts that answer within limit. reader is the command line that

@@ -25,7 +25,7 @@ func Around(paths ...string) (all []Mount) {
 		return nil
 	}
 	for _, path := range paths {
-		e := innermost(table, path)
+		e := showing(table, path)
 		if e != nil && e.Type == fusemount.FSType && !slices.ContainsFunc(all, func(m Mount) bool { return m.Dir == e.Point }) {
 			all = append(all, newMount(e))
 		}
@@ -33,8 +33,8 @@ func Around(paths ...string) (all []Mount) {
 	return all
 }
 
-// innermost returns the mount that shows a path, or nil.
-func innermost(table map[string]*fusemount.Entry, path string) *fusemount.Entry {
+// showing returns the mount that shows the end of the links in a path, or nil.
+func showing(table map[string]*fusemount.Entry, path string) *fusemount.Entry {
 	if stack.IsAddress(path) {
 		return nil
 	}
@@ -42,10 +42,11 @@ func innermost(table map[string]*fusemount.Entry, path string) *fusemount.Entry 
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
-	for err == nil && table[dir] == nil && dir != "/" {
-		dir = filepath.Dir(dir)
+	if err != nil {
+		return nil
 	}
-	return table[dir]
+	e, _ := innermost(table, dir)
+	return e
 }
 
 // FromSource returns the mounts of a SOURCE.
