@@ -14,11 +14,20 @@ import (
 	"github.com/xetfs/xetfs/codec/names"
 )
 
-// arguments makes a wrong number of arguments a usageError that names what is wanted.
+// printSettings is the flag that prints all settings of a command.
+const printSettings = "print-settings"
+
+// settingsFlag adds --print-settings.
+func settingsFlag(cmd *cobra.Command) {
+	cmd.Flags().Bool(printSettings, false, "only print each setting and its source")
+}
+
+// arguments makes a wrong number of arguments a usageError that names what is wanted. With
+// --print-settings they may be left out.
 func arguments(least, most int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < least:
+	return func(cmd *cobra.Command, args []string) error {
+		switch onlyPrint, _ := cmd.Flags().GetBool(printSettings); { // false without the flag
+		case len(args) < least && !onlyPrint:
 			return usageError{errors.New("too few arguments")}
 		case len(args) > most:
 			return usageError{fmt.Errorf("%q is one argument too many", args[most])}

@@ -82,14 +82,6 @@ func newProgress(cmd *cobra.Command, what string) *ui.Progress {
 	return ui.NewProgress(cmd.ErrOrStderr(), cmd.CommandPath(), what, mode)
 }
 
-// printSettings is the flag that prints all settings of a command.
-const printSettings = "print-settings"
-
-// settingsFlag adds --print-settings.
-func settingsFlag(cmd *cobra.Command) {
-	cmd.Flags().Bool(printSettings, false, "only print each setting and its source")
-}
-
 // bareFlag adds --bare.
 func bareFlag(cmd *cobra.Command, bare *bool) {
 	cmd.Flags().BoolVar(bare, "bare", false, "ignore the catalog; show files by hash")
