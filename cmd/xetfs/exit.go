@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	iofs "io/fs"
+	"net"
 	"strings"
 	"syscall"
 
@@ -87,12 +88,9 @@ func interruptedStatus(ctx context.Context) int {
 // errorLine returns the message about err: one line, "xetfs COMMAND: …". It is empty if no
 // message is due, for example because the log has it.
 func errorLine(cmd *cobra.Command, err error, status int) string {
-	var (
-		reported statusError
-		result   ui.ResultError
-		ended    *daemon.SignalError // it is in the log
-	)
-	if err == nil || errors.As(err, &reported) || errors.As(err, &result) || errors.As(err, &ended) || errors.Is(err, syscall.EPIPE) {
+	inLog := errors.As(err, new(*daemon.SignalError))
+	closedOutput := errors.Is(err, syscall.EPIPE) && !errors.As(err, new(*net.OpError))
+	if err == nil || errors.As(err, new(statusError)) || errors.As(err, new(ui.ResultError)) || inLog || closedOutput {
 		return ""
 	}
 	text := userText(err)

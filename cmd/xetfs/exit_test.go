@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	iofs "io/fs"
+	"net"
 	"os"
 	"syscall"
 	"testing"
@@ -55,5 +56,21 @@ func TestExitStatus(t *testing.T) {
 				t.Errorf("exitStatus(%v) = %d, want %d", tt.err, got, tt.want)
 			}
 		})
+	}
+}
+
+// A closed standard output needs no message. A closed connection does.
+func TestErrorLine_EPIPE(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{&os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EPIPE}, ""},
+		{syscall.EPIPE, ""},
+		{fmt.Errorf("s3://b: %w", &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}), "xetfs: s3://b: write tcp: write: broken pipe"},
+	} {
+		if got := errorLine(newRoot(), tt.err, exitFailed); got != tt.want {
+			t.Errorf("the message about %v is %q, want %q", tt.err, got, tt.want)
+		}
 	}
 }
