@@ -121,6 +121,16 @@ func changingFiles(a, b []byte) []changingFile {
 			}
 			os.WriteFile(path, b, 0o644)
 		}, func(size int64) [][]byte { return [][]byte{b[:min(len(b), int(size))]} }},
+		{"is overwritten in place", func(path string, i int) {
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return
+			}
+			defer f.Close()
+			f.WriteAt(bytes.Repeat([]byte{"ab"[i%2]}, len(a)), 0)
+		}, func(size int64) [][]byte {
+			return [][]byte{bytes.Repeat([]byte("a"), int(size)), bytes.Repeat([]byte("b"), int(size))}
+		}},
 	}
 }
 

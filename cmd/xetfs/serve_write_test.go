@@ -226,7 +226,8 @@ func TestServeWriteTokens(t *testing.T) {
 		}
 	}
 	// The hash of content that another token has uploaded grants no access.
-	for token, repo := range map[string]string{other: "else/model", all: "else/model"} {
+	for _, thief := range [][2]string{{other, "else/model"}, {all, "else/model"}, {all, "org/model"}} {
+		token, repo := thief[0], thief[1]
 		send(t, "POST", address+"/api/repos/create", token, `{"name":"model","organization":"else"}`)
 		status, answer := send(t, "POST", address+"/api/models/"+repo+"/commit/main", token, commitBody("steal", "a", content, true))
 		if status != 400 || !strings.Contains(answer, "was not uploaded by this client") {
