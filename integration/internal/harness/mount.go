@@ -108,10 +108,9 @@ func StartCommand(t testing.TB, cmd *exec.Cmd, source, dir string) *Mount {
 }
 
 // Environment is that of the program under test. The race detector would make it wait a
-// second before it ends. The program warns of XETFS_BINARY, which only tests read.
+// second before it ends.
 func Environment(more ...string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, binaryEnv+"=") })
-	return append(append(env, "GORACE=atexit_sleep_ms=0"), more...)
+	return append(append(os.Environ(), "GORACE=atexit_sleep_ms=0"), more...)
 }
 
 // cleanup ends the mount whatever state it is in, and fails the test if that was not

@@ -17,7 +17,8 @@ const binaryEnv = "XETFS_BINARY"
 // A builder builds xetfs when a test first needs it.
 type builder struct {
 	once sync.Once
-	dir  string
+	path string // of the program
+	dir  string // to remove; "": none
 	err  error
 }
 
@@ -26,21 +27,24 @@ var build builder
 // Program returns the path of the program under test.
 func Program(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv(binaryEnv); path != "" {
-		return path
-	}
 	build.once.Do(build.run)
 	if build.err != nil {
 		t.Fatal(build.err)
 	}
-	return filepath.Join(build.dir, "xetfs")
+	return build.path
 }
 
+// run builds the program, or takes the named one. The program warns of binaryEnv, so none inherits it.
 func (b *builder) run() {
+	if b.path = os.Getenv(binaryEnv); b.path != "" {
+		os.Unsetenv(binaryEnv)
+		return
+	}
 	if b.dir, b.err = os.MkdirTemp("", "xetfs-integration-"); b.err != nil {
 		return
 	}
-	args := []string{"build", "-o", filepath.Join(b.dir, "xetfs")}
+	b.path = filepath.Join(b.dir, "xetfs")
+	args := []string{"build", "-o", b.path}
 	if RaceEnabled {
 		args = append(args, "-race")
 	}
