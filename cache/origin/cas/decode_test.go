@@ -90,6 +90,7 @@ func TestF48_F49_RefusesPlans(t *testing.T) {
 		{`[{"bytes":{"end":101,"start":20},"chunks":{"end":3,"start":1}}]`, `[]`, "an address without ranges"},
 		{`{"bytes":{`, `{"bytes":{"end":200,"start":101},"chunks":{"end":5,"start":3}},{"bytes":{`, "contradict each other"},
 		{`{"bytes":{`, `{"bytes":{"end":200,"start":21},"chunks":{"end":5,"start":1}},{"bytes":{`, "contradict each other"},
+		{`{"bytes":{`, `{"bytes":{"end":200,"start":102},"chunks":{"end":5,"start":2}},{"bytes":{`, "contradict each other"},
 	} {
 		text := strings.Replace(exampleV2, tt.old, tt.new, 1)
 		if text == exampleV2 {
@@ -172,6 +173,13 @@ func TestBatch(t *testing.T) {
 	plans, err := DecodeBatch(b)
 	if err != nil || len(plans) != 3 || !reflect.DeepEqual(plans[codec.Hash{1}], p) || plans[codec.Hash{3}].Size() != 0 {
 		t.Errorf("plans %+v, %v", plans, err)
+	}
+	files[codec.Hash{4}] = []codec.Term{{Xorb: codec.Hash{5}, Chunks: codec.ChunkRange{End: 1}, Size: 1}}
+	if b, err = EncodeBatch(files, p.Fetch); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := DecodeBatch(b); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), "term 0 has no fetch range") {
+		t.Errorf("a term without an address: %v", err)
 	}
 }
 

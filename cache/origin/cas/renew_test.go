@@ -305,25 +305,35 @@ func TestValidAddressWithoutServerOfPlans(t *testing.T) {
 	}
 }
 
-// A renewed plan with other ranges is an error.
+// A renewed plan with other ranges, terms or a skip is an error.
 func TestRenewedPlanMustBeEqual(t *testing.T) {
 	b, f := sample(t)
-	g, server := newGeneration(t, b.Store(), casserve.HandlerOptions{})
-	c := newClient(t, server, cas.Options{})
-	if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
-		t.Fatal(err)
-	}
-	g.expire()
-	server.intercept(func(h http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !isTransfer(r) {
-				r.Header.Set("Range", "bytes=0-99")
-			}
-			h.ServeHTTP(w, r)
+	length := fmt.Sprint(`"unpacked_length":`, f.Info.Terms[0].Size)
+	longer := fmt.Sprint(`"unpacked_length":`, f.Info.Terms[0].Size+1)
+	for name, change := range map[string]func(http.Handler) http.Handler{
+		"ranges": func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !isTransfer(r) {
+					r.Header.Set("Range", "bytes=0-99")
+				}
+				h.ServeHTTP(w, r)
+			})
+		},
+		"terms": edit(isPlan, strings.NewReplacer(length, longer).Replace),
+		"skip":  edit(isPlan, strings.NewReplacer(`first_range":0`, `first_range":1`).Replace),
+	} {
+		g, server := newGeneration(t, b.Store(), casserve.HandlerOptions{})
+		c := newClient(t, server, cas.Options{})
+		if err := readFile(t.Context(), c, f, 0, 1000); err != nil {
+			t.Fatal(err)
+		}
+		g.expire()
+		server.intercept(change)
+		t.Run(name, func(t *testing.T) {
+			_, err := c.Chunks(t.Context(), b.Xorbs[1].Hash(), codec.ChunkRange{End: 40}, origin.ReadOptions{})
+			wantError(t, err, codec.ErrCorrupt, "the renewed plan differs from the one before")
 		})
-	})
-	_, err := c.Chunks(t.Context(), b.Xorbs[1].Hash(), codec.ChunkRange{End: 40}, origin.ReadOptions{})
-	wantError(t, err, codec.ErrCorrupt, "the renewed plan differs from the one before")
+	}
 }
 
 // isPlanOf reports whether a request for plans names a file.

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -73,5 +74,33 @@ func TestArrivedChunksOfFailedTransfer(t *testing.T) {
 	missing := codec.ChunkRange{Start: 4, End: 9}
 	if _, err := c.read(t.Context(), s, missing, origin.ReadOptions{}); !errors.Is(err, lost) {
 		t.Errorf("chunks %v: error %v, want %v", missing, err, lost)
+	}
+}
+
+// A transfer without users ends if its reader was canceled, or if much is missing.
+func TestAbandonedTransferEnds(t *testing.T) {
+	for _, tt := range []struct {
+		users    int
+		missing  int64
+		canceled bool
+		ends     bool
+	}{
+		{1, abandonBytes, false, false},
+		{1, abandonBytes + 1, false, true},
+		{1, 1, true, true},
+		{2, abandonBytes + 1, true, false},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if tt.canceled {
+			cancel()
+		}
+		ended, x := false, codec.Hash{1}
+		s := &segment{xorb: x, end: tt.missing, users: tt.users, cancel: func() { ended = true }}
+		c := &Client{segments: map[codec.Hash][]*segment{x: {s}}}
+		c.leave(ctx, s, 0)
+		if isStored := len(c.segments) > 0; ended != tt.ends || isStored == tt.ends {
+			t.Errorf("%+v: ended %t, stored %t", tt, ended, isStored)
+		}
+		cancel()
 	}
 }
