@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -250,6 +251,105 @@ func TestD06_OneFailureIsNoReasonToStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestD06_SyncFails fails one sync of a segment or of its folder. The journal, which would have
+// the records, is not synced. Neither of them is written any more, and the next sync includes the
+// folder.
+func TestD06_SyncFails(t *testing.T) {
+	for _, failing := range []string{"sync seg/", "syncdir seg"} {
+		d := newSimDisk()
+		b := open(t, d).again() // opens the journal by its name
+		b.put(1, 0, 5)
+		segment, journal := b.onlySegment(), b.onlyLog()
+		var mu sync.Mutex
+		var calls []string // guarded by mu
+		take := func() (taken []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			taken, calls = calls, nil
+			return taken
+		}
+		failed := ""
+		d.setFault(func(op, name string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			call := op + " " + name
+			calls = append(calls, call)
+			if failed == "" && strings.HasPrefix(call, failing) {
+				failed = call
+				return unix.EIO
+			}
+			return nil
+		})
+		if err := b.Sync(); err == nil || slices.Contains(take(), "sync "+journal) {
+			t.Errorf("%s fails: error %v of Sync", failing, err)
+		}
+		if err := b.Sync(); err != nil || !slices.Contains(take(), "syncdir seg") {
+			t.Errorf("%s failed: the next Sync omits the folder, or fails: %v", failing, err)
+		}
+		b.put(1, 5, 10)
+		if all := take(); slices.Contains(all, "write "+segment) || slices.Contains(all, "write "+journal) {
+			t.Errorf("%s failed: calls %q, want no write to %s and %s", failing, all, segment, journal)
+		}
+		b.want(1, 0, 10, 10)
+	}
+}
+
+// TestD06_WriteFailsAfterAPart checks the recorded length of a segment after a write that failed
+// with a part of its bytes.
+func TestD06_WriteFailsAfterAPart(t *testing.T) {
+	for _, truncate := range []error{nil, unix.EIO} {
+		d := newSimDisk()
+		b := open(t, d)
+		b.put(1, 0, 5)
+		s := b.Store.disk.Load().index.Segments()[0]
+		d.setFault(func(op, name string) error {
+			switch {
+			case op == "truncate":
+				return truncate
+			case op != "write" || name != s.Name():
+				return nil
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			f := d.names[name]
+			f.data = append(f.data, "a part"...)
+			return unix.EIO
+		})
+		_ = b.putRun(hashOf(2), runOf(t, 2, chunks(0, 5), chunkSize))
+		b.flush()
+		if got, want := s.Size.Load(), int64(len(d.content(s.Name()))); got != want {
+			t.Errorf("truncate: %v: recorded length %d of %d bytes", truncate, got, want)
+		}
+		b.want(1, 0, 5, 5)
+	}
+}
+
+// TestD08_LateOpen opens a whole file that the disk returns after the limit. The file is closed,
+// and remains evictable.
+func TestD08_LateOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newSimDisk()
+		b := open(t, d)
+		b.keepFile(1)
+		before, release := d.openFiles(), make(chan struct{})
+		d.setFault(func(op, name string) error {
+			if op == "open" {
+				<-release
+			}
+			return nil
+		})
+		if _, ok := b.OpenFile(hashOf(1)); ok {
+			t.Error("the file was opened")
+		}
+		close(release)
+		synctest.Wait()
+		w := b.Store.disk.Load().index.File(hashOf(1))
+		if n := w.Open.Load(); n != 0 || d.openFiles() != before {
+			t.Errorf("%d handles, %d open files, want 0 and %d", n, d.openFiles(), before)
+		}
+	})
 }
 
 // TestD06_MovedNotSynced fails the sync of chunks that eviction moved. The segment that they were

@@ -33,6 +33,7 @@ type simDisk struct {
 	held    int64 // their bytes
 	locked  bool
 	dead    bool
+	opened  int // open files
 	ops     int // changes so far
 	dieAt   int // the change that the power does not survive; 0: none
 
@@ -135,6 +136,13 @@ func (d *simDisk) steps() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ops
+}
+
+// openFiles returns the number of open files.
+func (d *simDisk) openFiles() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.opened
 }
 
 // there reports whether a file exists.
@@ -266,6 +274,7 @@ func (d *simFolder) Create(name string) (vfs.File, error) {
 	}
 	f := &simFile{dirty: make(map[int64]bool), changed: d.clock, touched: d.clock}
 	d.change(simChange{name: name, file: f})
+	d.opened++
 	return &simOpen{d: d.simDisk, name: name, f: f, write: true}, nil
 }
 
@@ -287,6 +296,7 @@ func (d *simFolder) Open(name string, write bool) (vfs.File, error) {
 	case f.foreign || f.dir:
 		return nil, &fs.PathError{Op: "open", Path: name, Err: vfs.ErrForeign}
 	}
+	d.opened++
 	return &simOpen{d: d.simDisk, name: name, f: f, write: write}, nil
 }
 
@@ -565,6 +575,9 @@ func (o *simOpen) TryRead([]byte, int64) int { return 0 }
 func (o *simOpen) Close() error {
 	o.d.mu.Lock()
 	defer o.d.mu.Unlock()
-	o.closed = true
+	if !o.closed {
+		o.closed = true
+		o.d.opened--
+	}
 	return nil
 }
