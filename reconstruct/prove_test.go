@@ -1415,6 +1415,31 @@ func TestUnprovenHashesAreForgotten(t *testing.T) {
 	}
 }
 
+// Known hashes do not prove terms with other sizes, even if the sizes add up to that of the file.
+func TestUnprovenTermOfAnotherSize(t *testing.T) {
+	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
+	all := pattern(10, 64<<10)
+	x := b.Xorb(all...)
+	f := b.File(x.Term(0, 3), x.Term(5, 8))
+	m := mountPlan(t, b.Store(), "", Options{})
+	m.plan.SetDamage(origintest.Damage{Plan: func(fi *shard.FileInfo) *shard.FileInfo {
+		fi.Terms = slices.Clone(fi.Terms)
+		fi.Terms[0].Size++
+		fi.Terms[1].Size--
+		return fi
+	}})
+	known := func(_ codec.Hash, r codec.ChunkRange) (leaves []merkle.Leaf) {
+		for _, chunk := range all[r.Start:r.End] {
+			leaves = append(leaves, merkle.Leaf{Hash: merkle.Chunk(chunk), Size: uint64(len(chunk))})
+		}
+		return leaves
+	}
+	file := m.handle(t, f.ID()).File()
+	if err := file.proveByLeaves(t.Context(), known, true); !errors.Is(err, codec.ErrCorrupt) || file.isProven() {
+		t.Errorf("proven %v, %v", file.isProven(), err)
+	}
+}
+
 // Two files with one ID share a proof. The one with another size than the proven file fails.
 func TestUnprovenProofOfAnotherSize(t *testing.T) {
 	b := origintest.NewBuilder(t, origintest.Form{NoSHA256: true, Schemes: []xorb.Scheme{xorb.None}})
@@ -1444,11 +1469,13 @@ func TestUnprovenProofOfAnotherSize(t *testing.T) {
 			}
 		})
 		synctest.Wait()
-		readers.Go(func() {
-			if _, err := wrong.ReadAt(t.Context(), make([]byte, 10), 3<<16); !errors.Is(err, codec.ErrCorrupt) {
-				t.Errorf("a read behind the end of the right file: %v", err)
-			}
-		})
+		for _, off := range []int64{0, 3 << 16} { // in the right file, and behind its end
+			readers.Go(func() {
+				if _, err := wrong.ReadAt(t.Context(), make([]byte, 10), off); !errors.Is(err, codec.ErrCorrupt) {
+					t.Errorf("a read of the wrong file at %d: %v", off, err)
+				}
+			})
+		}
 		synctest.Wait()
 		close(proceed)
 		readers.Wait()
