@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -330,5 +331,31 @@ func TestDiskFails(t *testing.T) {
 				t.Errorf("%d bytes wait for ever", n)
 			}
 		})
+	}
+}
+
+// A stored chunk of another size than the known chunk is not used, and leaves the disk. So do chunks
+// that have not changed on disk and cannot belong to their xorb.
+func TestMisfitLeavesDisk(t *testing.T) {
+	x, _ := unproven(t, same(3, 1000)...)
+	m := mountOn(t, t.TempDir(), x.src, Options{MemoryBytes: noMemory})
+	x.read(t, m.Cache, chunks(0, 3), 0, 3000)
+	m.settle(t)
+	run, ok := m.disk.Run(x.Hash(), chunks(0, 3))
+	if !ok || !m.isKnown(x.Hash(), run) {
+		t.Fatalf("the chunks are not stored and known: %v", run)
+	}
+	leaf := m.seen.Get(x.Hash(), 1)
+	leaf.Size++
+	m.seen.Set(x.Hash(), 1, leaf)
+	if m.isKnown(x.Hash(), run) {
+		t.Error("a chunk of another size is used")
+	}
+	if gaps := m.disk.Missing(x.Hash(), chunks(0, 3)); !slices.Equal(gaps, []codec.ChunkRange{chunks(1, 2)}) {
+		t.Errorf("chunks %v left the disk, want 1", gaps)
+	}
+	m.dropFromDisk(x.Hash(), run.Slice(chunks(2, 3)))
+	if gaps := m.disk.Missing(x.Hash(), chunks(0, 3)); !slices.Equal(gaps, []codec.ChunkRange{chunks(1, 3)}) {
+		t.Errorf("chunks %v left the disk, want 1 and 2", gaps)
 	}
 }

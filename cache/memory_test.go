@@ -145,6 +145,37 @@ func TestMemoryQueueIsBounded(t *testing.T) {
 	}
 }
 
+// The room of a chunk that memory does not take is available again.
+func TestMemoryFreesRefused(t *testing.T) {
+	const size = 64 << 10
+	for _, isClosed := range []bool{false, true} { // the arena has no room, or ristretto is closed
+		m, err := newMemory(1<<20, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := chunkKey{index: 1}
+		if isClosed {
+			m.addCopy(key, codec.Hash{}, make([]byte, size))
+			m.cache.Close()
+			m.flush()
+		} else {
+			var all []*chunk
+			for range 100 { // more than 1 MiB
+				all = append(all, newChunk(m.arena, key, size))
+				m.arena.Close() // it grows in the background
+			}
+			m.addCopy(key, codec.Hash{}, make([]byte, size))
+			for _, c := range all {
+				c.release()
+			}
+		}
+		if n, used := m.waiting.Load(), m.arena.InUse(); n != 0 || used != 0 {
+			t.Errorf("closed %t: %d bytes are waiting, %d in use, want none", isClosed, n, used)
+		}
+		m.close()
+	}
+}
+
 // The memory of a cache stays within its options when many read a file that is many
 // times larger.
 func TestMemoryBound(t *testing.T) {

@@ -118,6 +118,23 @@ func TestRunTakesNothingUnchecked(t *testing.T) {
 	}
 }
 
+// A disk that refuses chunks is no user of their fetch any more.
+func TestRefusedPutFreesFetch(t *testing.T) {
+	x := store(t, false, 1000)
+	m := mountOn(t, t.TempDir(), x.src, Options{})
+	run, err := m.src.Chunks(t.Context(), x.Hash(), chunks(0, 1), origin.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.disk.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := &fetch{xorb: x.Hash(), chunks: run.Chunks, annotated: run, users: 1}
+	if m.putOnDisk(f, f.chunks); f.users != 1 {
+		t.Errorf("the fetch has %d users, want 1", f.users)
+	}
+}
+
 // D08: a disk that hangs does not keep the cache from being closed.
 func TestD08_CloseWhileTheDiskHangs(t *testing.T) {
 	x, dir := store(t, false, same(256, 1000)...), t.TempDir()
