@@ -167,6 +167,11 @@ func TestPlainAddressOnce(t *testing.T) {
 	if n := len(f.Requests("/resolve/")); n != 2 {
 		t.Errorf("%d requests for the address of a file that expired once, want 2", n)
 	}
+	f.Forget(f.ids["big"])
+	read(0)
+	if n := len(f.Requests("/resolve/")); n != 3 {
+		t.Errorf("%d requests for the address of a file that expired once and was forgotten, want 3", n)
+	}
 	if leaked := f.Leaked(); len(leaked) > 0 {
 		t.Errorf("the content server received tokens: %q", leaked)
 	}

@@ -78,6 +78,24 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// An answer with another commit than the pinned one is refused.
+func TestResolvePinnedCommit(t *testing.T) {
+	s := hubtest.New(t)
+	first := s.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	second := s.Commit("model/org/m", "main", hubtest.File{Path: "b"})
+	r := openRepo(t, s, "hf://org/m@"+first)
+	if c, err := r.Resolve(t.Context(), ""); err != nil || c.ID != first {
+		t.Errorf("Resolve = %+v, %v", c, err)
+	}
+	s.Answer = func(w http.ResponseWriter, _ *http.Request) bool {
+		fmt.Fprintf(w, `{"id":"org/m","sha":%q}`, second)
+		return true
+	}
+	if c, err := r.Resolve(t.Context(), ""); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("another commit: Resolve = %+v, %v", c, err)
+	}
+}
+
 // A bucket has no commits; its time of change identifies a state.
 func TestResolveBucket(t *testing.T) {
 	s := hubtest.New(t)
@@ -618,6 +636,28 @@ func TestRateLimitIsObeyed(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "event=rate_limited"); n != 1 {
 		t.Errorf("%d events: %s", n, log)
+	}
+}
+
+// A content server does not limit the requests to the Hub.
+func TestRateLimitOfOtherHost(t *testing.T) {
+	s := hubtest.New(t)
+	r := openRepo(t, s, "hf://org/m")
+	header := http.Header{"Ratelimit": {`"api";r=0;t=300`}, "Ratelimit-Policy": {`"fixed window";"api";q=500;w=300`}}
+	for _, tt := range []struct {
+		url    string
+		pauses bool
+	}{{s.CDN, false}, {s.URL, true}} {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tt.url+"/api/models/org/m", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.observe(&http.Response{Request: q, Header: header, StatusCode: http.StatusOK})
+		pause, release := r.pacer.take(countOf(q.URL.Path, nil))
+		release()
+		if pause > 0 != tt.pauses {
+			t.Errorf("limits of %s: the next request pauses for %v", tt.url, pause)
+		}
 	}
 }
 
