@@ -23,6 +23,16 @@ func (s *Store) NoLinks() {
 	s.hard = func(from, to string) error { return &os.LinkError{Op: "linkat", Old: from, New: to, Err: unix.EPERM} }
 }
 
+// RecordSyncs returns the folders that s syncs from now on.
+func (s *Store) RecordSyncs() (synced *[]string) {
+	synced = new([]string)
+	s.fsync = func(folder *os.File) error {
+		*synced = append(*synced, folder.Name())
+		return syncFolder(folder)
+	}
+	return synced
+}
+
 // Lock takes the lock that PutIfMatch holds.
 func Lock(t *testing.T, s *Store, k names.Key) (unlock func()) {
 	t.Helper()

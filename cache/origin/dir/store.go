@@ -36,6 +36,7 @@ import (
 type Store struct {
 	files openFiles
 	hard  func(from, to string) error // links; tests make it fail
+	fsync func(folder *os.File) error // also closes it; tests record the calls
 
 	// syncing is held while names are made durable. A Sync that finds no dirty names therefore
 	// returns only after a concurrent Sync has ended.
@@ -83,7 +84,7 @@ func Open(root string) (*Store, error) {
 }
 
 func newStore(root *os.Root) *Store {
-	s := &Store{dirty: map[string]bool{}, all: true, hard: root.Link, durable: origin.FolderStates{}}
+	s := &Store{dirty: map[string]bool{}, all: true, hard: root.Link, fsync: syncFolder, durable: origin.FolderStates{}}
 	s.files.init(root)
 	return s
 }

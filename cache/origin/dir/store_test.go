@@ -280,6 +280,67 @@ func TestStoreAcrossFileSystems(t *testing.T) {
 	}
 }
 
+// A replacement that fails leaves no temporary file.
+func TestStoreCannotReplace(t *testing.T) {
+	root := t.TempDir()
+	folder := filepath.Join(root, filepath.Dir(string(refKey)))
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	onTmpfs(t, folder, "")
+	if err := os.WriteFile(filepath.Join(root, string(refKey)), []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := openStore(t, root)
+	_, tag, err := s.Get(t.Context(), refKey, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutIfMatch(t.Context(), refKey, []byte("new"), tag); !errors.Is(err, origin.ErrUnavailable) {
+		t.Errorf("PutIfMatch = %v", err)
+	}
+	if left := tree(t, filepath.Join(root, "tmp")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// A put makes the names of the folders above durable, also if another writer made them. The other
+// one may have been killed before it synced them. Readers get the replaced object.
+func TestStorePutOverOthers(t *testing.T) {
+	root := t.TempDir()
+	k := names.Key("vref/a/b")
+	other, s := openStore(t, root), openStore(t, root)
+	tag, err := other.PutIfAbsent(t.Context(), k, []byte("old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{".", "vref", "vref/a"}
+	if _, err := s.PutIfAbsent(t.Context(), k, []byte("new")); !errors.Is(err, origin.ErrExists) {
+		t.Errorf("PutIfAbsent = %v", err)
+	}
+	if got := slices.Sorted(maps.Keys(s.Dirty())); !slices.Equal(got, want) {
+		t.Errorf("the next Sync syncs %q, want %q", got, want)
+	}
+	b := make([]byte, 3)
+	if err := s.ReadAt(t.Context(), k, b, 0); err != nil || string(b) != "old" {
+		t.Errorf("read %q, %v", b, err)
+	}
+	synced := s.RecordSyncs()
+	if _, err := s.PutIfMatch(t.Context(), k, []byte("new"), tag); err != nil {
+		t.Fatal(err)
+	}
+	for i := range *synced {
+		(*synced)[i], _ = filepath.Rel(root, (*synced)[i])
+	}
+	slices.Sort(*synced)
+	if !slices.Equal(*synced, want) {
+		t.Errorf("PutIfMatch synced %q, want %q", *synced, want)
+	}
+	if err := s.ReadAt(t.Context(), k, b, 0); err != nil || string(b) != "new" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}
+
 // The umask decides the permissions of a store.
 func TestStoreUmask(t *testing.T) {
 	for _, tt := range []struct {

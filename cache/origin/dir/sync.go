@@ -146,7 +146,7 @@ func (s *Store) syncNames(dir string) (exists bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, syncFolder(f)
+	return true, s.fsync(f)
 }
 
 // syncFolder syncs and closes a folder. Some file systems do not support it, nor need it.
