@@ -59,10 +59,21 @@ func putLFS(t *testing.T, address, repo, token, content string) int {
 // putLFSPart is putLFS that sends only the first bytes of content.
 func putLFSPart(t *testing.T, address, repo, token, content string, sent int) int {
 	t.Helper()
+	href, status := hrefLFS(t, address, repo, token, content)
+	if href == "" {
+		return status
+	}
+	status, _ = send(t, "PUT", href, "", content[:min(len(content), sent)])
+	return status
+}
+
+// hrefLFS returns the address for the upload of content; "": it needs none, or status is that of the error.
+func hrefLFS(t *testing.T, address, repo, token, content string) (href string, status int) {
+	t.Helper()
 	status, answer := send(t, "POST", address+"/"+repo+".git/info/lfs/objects/batch", token,
 		fmt.Sprintf(`{"operation":"upload","transfers":["basic"],"objects":[{"oid":"%x","size":%d}]}`, sha256.Sum256([]byte(content)), len(content)))
 	if status != 200 {
-		return status
+		return "", status
 	}
 	var batch struct {
 		Objects []struct {
@@ -72,12 +83,32 @@ func putLFSPart(t *testing.T, address, repo, token, content string, sent int) in
 	if err := json.Unmarshal([]byte(answer), &batch); err != nil || len(batch.Objects) != 1 {
 		t.Fatalf("batch: %s", answer)
 	}
-	up, ok := batch.Objects[0].Actions["upload"]
-	if !ok {
-		return 0
+	return batch.Objects[0].Actions["upload"].Href, 0
+}
+
+// The address for the upload of one object takes no other object of the same size.
+func TestServePutOfOtherObject(t *testing.T) {
+	t.Parallel()
+	store, _ := hubStore(t)
+	address := startServe(t, "--writable", "--cache-dir=off", store)
+	const a, b = "content a", "content b"
+	href, status := hrefLFS(t, address, "org/model", "", a)
+	if href == "" {
+		t.Fatalf("batch: status %d", status)
 	}
-	status, _ = send(t, "PUT", up.Href, "", content[:min(len(content), sent)])
-	return status
+	of := func(content string) string { return fmt.Sprintf("/%x", sha256.Sum256([]byte(content))) }
+	elsewhere := strings.Replace(href, of(a), of(b), 1)
+	if elsewhere == href {
+		t.Fatalf("the address %s does not name the object", href)
+	}
+	for _, tt := range []struct {
+		href, content string
+		want          int
+	}{{elsewhere, b, 403}, {href, b, 400}, {href, a, 200}} {
+		if status, answer := send(t, "PUT", tt.href, "", tt.content); status != tt.want {
+			t.Errorf("%q at %s: status %d, %s, want %d", tt.content, tt.href, status, answer, tt.want)
+		}
+	}
 }
 
 // A commit is a version of a symbol, also after a restart of the server.

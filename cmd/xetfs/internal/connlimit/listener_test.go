@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/xetfs/xetfs/codec/codectest"
 )
@@ -218,5 +219,46 @@ func TestN21_ClientOf(t *testing.T) {
 		if got := clientOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from))); got.String() != want {
 			t.Errorf("clientOf(%s) = %s, want %s", from, got, want)
 		}
+	}
+}
+
+// A fullListener has no free descriptor.
+type fullListener struct{ net.Listener }
+
+func (fullListener) Accept() (net.Conn, error) {
+	return nil, &net.OpError{Op: "accept", Err: unix.EMFILE}
+}
+
+// Closed connections leave the list. An accept without a free descriptor closes a connection.
+func TestLimitListener(t *testing.T) {
+	tcp, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	l := New(tcp, 10)
+	accept := func() (client, server net.Conn) {
+		t.Helper()
+		client = dialFrom(t, "127.0.0.1", tcp.Addr().String())
+		server, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client, server
+	}
+	for range 3 {
+		_, c := accept()
+		c.Close()
+	}
+	client, _ := accept()
+	if n := len(l.all()); n != 1 {
+		t.Errorf("%d connections, want the open one", n)
+	}
+	l.Listener = fullListener{tcp}
+	if _, err := l.Accept(); !errors.Is(err, unix.EMFILE) {
+		t.Errorf("Accept = %v", err)
+	}
+	if n := len(l.all()); n != 0 || !closed(t, client, true) {
+		t.Errorf("%d connections are left", n)
 	}
 }

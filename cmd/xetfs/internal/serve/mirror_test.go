@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/cas/casserve"
 	"github.com/xetfs/xetfs/cache/origin/faulty"
 	"github.com/xetfs/xetfs/cache/origin/fetch"
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
 	"github.com/xetfs/xetfs/cache/origin/objects"
 	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
@@ -560,5 +562,34 @@ func TestMirrorOfMissingParts(t *testing.T) {
 	u.become(u.good)
 	if _, _, err := m.OpenFile(t.Context(), u.files[0].ID()); err != nil {
 		t.Errorf("with transfers: %v", err)
+	}
+}
+
+// A mirror serves no file that differs from its listing in size or SHA-256.
+func TestMirrorOfOtherListing(t *testing.T) {
+	u := newUpstream(t)
+	r, m, closeAll := open(t, u.URL, t.TempDir(), "")
+	defer closeAll()
+	content := u.files[2].Bytes()
+	sum := sha256.Sum256(content)
+	other := sum
+	other[0]++
+	for _, tt := range []struct {
+		size   int
+		sha256 *[32]byte
+		ok     bool
+	}{
+		{len(content), &sum, true}, {len(content), nil, true},
+		{len(content), &other, false}, {len(content) + 1, &sum, false}, {len(content) - 1, nil, false},
+	} {
+		got := make([]byte, min(tt.size, len(content)))
+		f, err := Content{r, m}.OpenFile(t.Context(), &hubserve.File{ID: u.files[2].ID(), Size: int64(tt.size), SHA256: tt.sha256})
+		if err == nil {
+			_, err = f.ReadAt(t.Context(), got, 0)
+			f.Close()
+		}
+		if (err == nil) != tt.ok || tt.ok && !bytes.Equal(got, content) {
+			t.Errorf("size %d, SHA-256 %x: %v", tt.size, tt.sha256, err)
+		}
 	}
 }

@@ -265,6 +265,24 @@ func TestOwnerRefusals(t *testing.T) {
 	}
 }
 
+// A request to the CAS API of a repository outside Xet returns its slot.
+func TestOwnerOutsideXet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ow, _ := newTestOwner(t)
+		routes := ow.routes(Access{})
+		for i := range MaxOpenRepos + 1 {
+			r := httptest.NewRequest(http.MethodGet, "/v2/reconstructions/"+codec.Hash{1}.String(), nil)
+			symbol := fmt.Sprintf("model/org/%d", i)
+			r.Header.Set("Authorization", "Bearer "+ow.o.Signer.Token(scope{readScope, allVersions, symbol}.String(), time.Now().Add(time.Hour)))
+			w := httptest.NewRecorder()
+			if routes.ServeHTTP(w, r); w.Code != http.StatusNotFound {
+				t.Errorf("repository %d: status %d", i, w.Code)
+			}
+		}
+		ow.Close()
+	})
+}
+
 // Two repositories are requested in turn while the Hub is down, and the reason has another number each
 // time. The log has one line for each, and counts the others.
 func TestOwnerLogsFailuresRarely(t *testing.T) {

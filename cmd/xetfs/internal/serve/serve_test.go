@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -13,6 +14,9 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/xetfs/xetfs/cache/origin/hub/hubserve"
+	"github.com/xetfs/xetfs/cache/origin/upload"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -75,6 +79,20 @@ func TestRunEnds(t *testing.T) {
 		}
 		if got := <-received; (got == "done") != (takes < shutdownGrace) {
 			t.Errorf("a client that waited for %v received %q", takes, got)
+		}
+	}
+}
+
+// Uploads that fail have the status of their reason.
+func TestUploadError(t *testing.T) {
+	for err, want := range map[error]int{
+		upload.ErrTooLarge: 413, upload.ErrFull: 507, upload.ErrBusy: 429, upload.ErrSlow: 408, upload.ErrRefused: 400,
+		io.ErrUnexpectedEOF: 0,
+	} {
+		var refusal *hubserve.Refusal
+		got := uploadError(fmt.Errorf("a file: %w", err))
+		if errors.As(got, &refusal) != (want > 0) || want > 0 && refusal.Status != want {
+			t.Errorf("%v: %v, want status %d", err, got, want)
 		}
 	}
 }
