@@ -18,6 +18,7 @@ type killing struct {
 	remote *RemoteFiles
 	cache  *CacheFolder
 	dice   *rand.Rand
+	hits   int // busy rounds whose cache existed when they were killed
 }
 
 // A mount is killed at random moments, while readers open and close files and new chunks evict old
@@ -26,7 +27,7 @@ type killing struct {
 func TestD15_MountKilled(t *testing.T) {
 	t.Parallel()
 	harness.NeedFuse(t)
-	k := &killing{t, serveNoise(t, 100, 6, 4<<20), newCacheFolder(t), rand.New(rand.NewPCG(15, 0))}
+	k := &killing{t, serveNoise(t, 100, 6, 4<<20), newCacheFolder(t), rand.New(rand.NewPCG(15, 0)), 0}
 	for round := range *cacheKills {
 		start := time.Now()
 		var flags []string
@@ -45,6 +46,9 @@ func TestD15_MountKilled(t *testing.T) {
 			t.Logf("round %d took %v", round, took)
 		}
 	}
+	if k.hits == 0 {
+		t.Errorf("none of %d rounds killed a mount with a busy cache", *cacheKills)
+	}
 }
 
 // busyRound kills a mount that keeps more than it has room for.
@@ -54,6 +58,7 @@ func (k *killing) busyRound(flags []string) {
 	if _, err := os.Stat(filepath.Join(k.cache.Dir, "FORMAT")); err != nil {
 		return // it had not begun
 	}
+	k.hits++
 	k.cache.wantSound()
 	m := harness.MountSource(k.t, k.remote.URL, flags...)
 	k.remote.readAll(k.t, m)

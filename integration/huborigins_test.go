@@ -93,10 +93,14 @@ func TestHubOrigins(t *testing.T) {
 					err := v.readFile(1)
 					took, requests := time.Since(start), n.Load()
 					on.Store(false)
-					if !isWanted(err, want) || tt.requests > 0 && requests > tt.requests+1 {
-						t.Errorf("read = %v after %d requests, want %v after %d", err, requests, want, tt.requests+1)
+					most := tt.requests
+					if most == 1 {
+						most++ // for another address, or the other version of the API
 					}
-					if tt.within > 0 && took > tt.within+time.Second || took > 62*time.Second {
+					if !isWanted(err, want) || most > 0 && requests > most {
+						t.Errorf("read = %v after %d requests, want %v after %d", err, requests, want, most)
+					}
+					if tt.within > 0 && took > tt.within || took > 62*time.Second {
 						t.Errorf("it took %v, want %v", took, tt.within)
 					}
 					if text := fmt.Sprint(err); strings.Contains(text, "remote.example") || strings.Contains(text, "ignature") {
