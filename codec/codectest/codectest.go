@@ -37,8 +37,8 @@ func Vectors(t testing.TB) string {
 	return dir
 }
 
-// SpecVectors returns the file of known answers that belongs to the specification. The file is
-// beside the folder of Vectors. Without the file the test is skipped.
+// SpecVectors returns the path of the known answers that belong to the specification. The file is
+// beside the folder of Vectors.
 func SpecVectors(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(Vectors(t), "..", "spec", "vectors.json")

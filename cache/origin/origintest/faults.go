@@ -72,13 +72,6 @@ func (f *Faults) Crashed() bool {
 	return f.dead
 }
 
-// Crash crashes the writer. Later calls do nothing.
-func (f *Faults) Crash() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dead = true
-}
-
 // A fate is the decision about one call.
 type fate struct {
 	apply  bool
