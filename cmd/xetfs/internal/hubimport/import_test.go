@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -23,6 +24,7 @@ import (
 	"github.com/xetfs/xetfs/cache/origin/fetch"
 	"github.com/xetfs/xetfs/cache/origin/hub"
 	"github.com/xetfs/xetfs/cache/origin/hub/hubtest"
+	"github.com/xetfs/xetfs/cache/origin/origintest"
 	"github.com/xetfs/xetfs/codec"
 	"github.com/xetfs/xetfs/codec/names"
 	"github.com/xetfs/xetfs/codec/page"
@@ -618,5 +620,46 @@ func TestPollAfterOlderCommit(t *testing.T) {
 	poll()
 	if n := len(f.Requests("/tree/")) - listings; n != 0 {
 		t.Errorf("%d listings of an unchanged branch", n)
+	}
+}
+
+// A Hub that hangs is unavailable soon if a version is known.
+func TestResolveOfHangingHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := origintest.Transport(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+		a := hub.Address{Type: hub.Model, Owner: "org", Name: "m", Revision: "main"}
+		r, err := hub.Open(a, hub.Options{Options: fetch.Options{Transport: hangs, Limits: fetch.Limits{First: time.Minute}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		start := time.Now()
+		_, err = (&Importer{repo: r}).resolve(t.Context(), "known")
+		if took := time.Since(start); !errors.Is(err, origin.ErrUnavailable) || took != startLimit {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// The importer sends the tag of the last commit.
+func TestPollSendsTag(t *testing.T) {
+	f := newFixture(t)
+	f.Commit("model/org/m", "main", hubtest.File{Path: "a"})
+	im := f.open(t, "hf://org/m")
+	update(t, im)
+	var tags []string
+	f.Lock()
+	f.Answer = func(_ http.ResponseWriter, r *http.Request) bool {
+		tags = append(tags, r.Header.Get("If-None-Match"))
+		return false
+	}
+	f.Unlock()
+	if err := im.poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.Lock()
+	defer f.Unlock()
+	if len(tags) != 1 || tags[0] == "" {
+		t.Errorf("requests with tags %q, want one", tags)
 	}
 }

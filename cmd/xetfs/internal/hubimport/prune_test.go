@@ -3,10 +3,14 @@ package hubimport
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,6 +101,35 @@ func TestPruneAfterLongMount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lock of a lock file that was removed does not count: one process at a time has the catalog.
+func TestLockOfRemovedFile(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "catalog")
+	var holders atomic.Int64
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for range 200 {
+				l, err := openLock(folder, unix.LOCK_EX)
+				if errors.Is(err, errLocked) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := holders.Add(1); n > 1 {
+					t.Errorf("%d processes have the catalog", n)
+				}
+				runtime.Gosched()
+				holders.Add(-1)
+				_ = os.Remove(folder + lockSuffix)
+				l.unlock()
+			}
+		})
+	}
+	running.Wait()
 }
 
 // The catalogs that were used last remain, up to a number. Other files are not touched.
