@@ -92,6 +92,7 @@ type changingFile struct {
 
 // changingFiles are files that begin with the content a, and have that of b now and then.
 func changingFiles(a, b []byte) []changingFile {
+	const turns = "abcdefgh" // the values of two bytes
 	return []changingFile{
 		{"grows", func(path string, _ int) {
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
@@ -121,15 +122,24 @@ func changingFiles(a, b []byte) []changingFile {
 			}
 			os.WriteFile(path, b, 0o644)
 		}, func(size int64) [][]byte { return [][]byte{b[:min(len(b), int(size))]} }},
+		// The kernel sets the time of change before it copies the bytes, so only writes of a byte are atomic.
 		{"is overwritten in place", func(path string, i int) {
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err != nil {
 				return
 			}
 			defer f.Close()
-			f.WriteAt(bytes.Repeat([]byte{"ab"[i%2]}, len(a)), 0)
-		}, func(size int64) [][]byte {
-			return [][]byte{bytes.Repeat([]byte("a"), int(size)), bytes.Repeat([]byte("b"), int(size))}
+			f.WriteAt([]byte{turns[i%len(turns)]}, 0)
+			f.WriteAt([]byte{turns[i%len(turns)]}, int64(len(a)-1))
+		}, func(size int64) (states [][]byte) {
+			for i := range turns {
+				for first := range 2 { // the first byte may be ahead of the last one
+					state := bytes.Repeat([]byte("a"), int(size))
+					state[0], state[size-1] = turns[(i+first)%len(turns)], turns[i]
+					states = append(states, state)
+				}
+			}
+			return states
 		}},
 	}
 }
